@@ -33,10 +33,6 @@ class HuberHinge(ScoreLoss):
         short, slope = self._parts(scores, y)
         return float(weight @ (slope * short - 0.5 * self.width * slope**2))
 
-    def change(self, value, first, second):
-        """No slope is above 1: scores that are off by d_i change the loss by sum_i c_i d_i at most."""
-        return first
-
     def dual_terms(self, y):
         """The dual of a row, a - width a^2 / (2 c) for 0 <= a <= c, in numbers."""
         return DualTerms(y, margin=1.0, steepest=1.0, curvature=self.width)

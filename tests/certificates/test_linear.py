@@ -176,7 +176,7 @@ def test_a_bound_is_never_claimed_without_proof():
 def test_tight_tolerances_end_with_the_bounds_reached():
     X, y = load_iris(return_X_y=True)
     svc = LinearSVC(tol=1e-16, max_iter=3_000).fit(X, y)
-    assert svc.stop_reason_ in ("gap", "stalled")
+    assert svc.stop_reason_ in ("gap", "stalled", "rounding")
     assert svc.gap_ <= 1e-9
 
 

@@ -106,11 +106,11 @@ def test_the_gap_that_was_reached_is_named():
     assert f"gap {svc.gap_:.2g} (objective {svc.objective_:.6g}, lower bound" in text
 
 
-def test_a_stall_asks_for_other_scales():
+def test_a_tolerance_below_rounding_asks_for_other_scales():
     svc = LinearSVC(tol=1e-16)
     text = message(lambda: svc.fit(RAW, Y))
-    assert svc.stop_reason_ == "stalled"
-    assert "stalled before tol=1e-16" in text
+    assert svc.stop_reason_ == "rounding"
+    assert "stopped because rounding errors may exceed tol=1e-16" in text
     assert "Scale the features" in text
 
 

@@ -408,9 +408,6 @@ def test_derivatives_in_plain_python_are_enough_for_newtons_method():
         def cut(self, scores, y, weight):
             return Logistic().cut(scores, y, weight)
 
-        def change(self, value, first, second):
-            return first
-
         def newton_terms(self, y):
             return NewtonTerms(y, Softplus())
 

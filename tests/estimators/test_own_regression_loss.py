@@ -46,9 +46,6 @@ class HuberTube(ScoreLoss):
         _, short, slope = self._parts(scores, y)
         return float(weight @ (slope * short - 0.5 * self.width * slope**2))
 
-    def change(self, value, first, second):
-        return first
-
     def dual_terms(self, y):
         return DualTerms(y, self.epsilon, two_sided=True, curvature=self.width)
 

@@ -47,6 +47,11 @@ class Joint:
     def _plain(self) -> Program:
         return self._program([], [], [])
 
+    @property
+    def total(self) -> float:
+        """C times the sum of the weights: the largest losses."""
+        return float(self.cost.sum()) * self.largest
+
     def feasible(self, z: npt.ArrayLike) -> LongArray:
         """The nearest point within the bounds."""
         return self._plain.feasible(z)

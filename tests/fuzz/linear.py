@@ -75,7 +75,7 @@ def run_fit(
     program, z = program_of(case, fitted)
     found += certified(case, certificate, program, z)
     tol = case.data["params"].get("tol", 1e-3)
-    options: Any = {"loose": loose, "rescaled": rescaled(case)}
+    options: Any = {"tame": case.data["tame"], "loose": loose, "rescaled": rescaled(case)}
     found += check_program(certificate, program, z, tol, **options)
     if case.data["also"] == "resume":
         with watched():

@@ -46,7 +46,9 @@ def run(case: Case) -> Outcome:
         certificate = attributes(fitted)
         program, z = svc.program_of(own, fitted)
         tol = data["params"].get("tol", 1e-3)
-        found += check_program(certificate, program, z, tol, rescaled=linear.rescaled(case))
+        found += check_program(
+            certificate, program, z, tol, tame=data["tame"], rescaled=linear.rescaled(case)
+        )
         found += linear.certified(case, certificate, program, z)
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}

@@ -88,6 +88,11 @@ class LogisticProgram:
     precision: Array
     lower: Array | None = None
 
+    @property
+    def total(self) -> float:
+        """C times the sum of the weights."""
+        return float(self.cost.sum())
+
     def feasible(self, z: npt.ArrayLike) -> LongArray:
         """The nearest point within the bounds."""
         point = np.asarray(z, dtype=LONG)
@@ -228,7 +233,7 @@ def run(case: Case) -> Outcome:
             return linear.refused(case, error)
     certificate = attributes(result)
     program, z = program_of(case, result.w)
-    found = check_program(certificate, program, z, tol)
+    found = check_program(certificate, program, z, tol, tame=data["tame"])
     if params.get("solver") == "Auto()":
         found += linear.certified(case, certificate, program, z)
     return Outcome("certified" if result.converged else "warned", found)

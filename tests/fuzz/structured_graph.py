@@ -125,11 +125,11 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     w, tol = model.weights_, params.get("tol", 5e-2)
     inference = params.get("inference", "auto")
     if inference == "lp":  # the relaxed problem, which is never below the true one
-        found = checks.objective(model, problem, w, only_upper=True) + checks.arithmetic(model, tol)
+        found = checks.objective(model, problem, w) + checks.arithmetic(model, tol)
     else:
         demanding = case.data["tame"] and not {"solver", "inference"} & set(params)
         # with "auto", too, the oracle's bound exceeds its labeling's value by up to 1e-11 of the scores
-        found = checks.certificate(fit, problem, w, tol, demanding=demanding, only_upper=True)
+        found = checks.certificate(fit, problem, w, tol, demanding=demanding)
     if inference == "auto" and np.isfinite(w).all():
         classes = model.classes_.tolist()
         for i, labels in enumerate(model.predict(X)):

@@ -119,7 +119,7 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     F, size = _objective(case, w)
     noise = 64.0 * EPS * size * np.sqrt(len(w) + 16.0)
     found = []
-    if abs(float(LD(model.objective_) - F)) > 1e-9 * abs(float(F)) + noise:
+    if float(LD(model.objective_) - F) < -1e-9 * abs(float(F)) - noise:
         found.append(Finding("objective", f"objective_ {model.objective_!r}, F(w) = {float(F)!r}"))
     claims = (model.lower_bound_, model.gap_, model.converged_, model.certificate_)
     if claims != (-np.inf, np.inf, False, "local"):

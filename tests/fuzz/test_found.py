@@ -92,11 +92,8 @@ SEEDS = [
     ("LinearSVC", 93000204),
     ("SequenceTagger", 82004000123),
     ("LinearSVC", 15002000235),  # balancing an intercept cost digits of the other weights
-    ("svc_path", 15003000114),  # rounded weights missed margins of one by their last digit
-    ("ScoreRisk", 15001000070),
     ("svc_path", 15003000244),  # a step of 1e12 between points that agreed up to rounding
     ("RankSVM", 35019000027),  # an objective below F: scores of 1e17 were taken as exact
-    ("RankSVM", 61002000264),  # stalled, since their rounding was not known
     ("SequenceTagger", 35006000042),  # no lower bound, since it was above the objective by 2e-9
     ("KernelSVC", 35002000156),  # a far center cost digits of near rows
     ("StructuredSVM", 54003000093),  # refused: rounding made an exact answer worse than the label

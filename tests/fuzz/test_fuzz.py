@@ -73,7 +73,7 @@ def claim(lower: float, upper: float) -> Any:
     return Claim
 
 
-def plain(y: list[float]) -> Case:
+def plain(y: list[float], tame: bool = False) -> Case:
     X = np.eye(len(y))
     data = {
         "X": X,
@@ -82,11 +82,12 @@ def plain(y: list[float]) -> Case:
         "sample_weight": None,
         "sample_epsilon": None,
     }
-    return Case("LinearSVR", "test", 0, {**data, "params": {}, "tame": False, "also": ""})
+    return Case("LinearSVR", "test", 0, {**data, "params": {}, "tame": tame, "also": ""})
 
 
-def checks_of(lower: float, upper: float) -> set[str]:
-    outcome: Outcome = linear.run_fit(plain([1.0, -2.0]), claim(lower, upper), svr.program_of)
+def checks_of(lower: float, upper: float, tame: bool = True) -> set[str]:
+    case = plain([1.0, -2.0], tame)
+    outcome: Outcome = linear.run_fit(case, claim(lower, upper), svr.program_of)
     return {finding.check for finding in outcome.findings}
 
 
@@ -95,7 +96,11 @@ def test_the_referee_notices_false_claims() -> None:
     assert checks_of(2.0, 3.0) == {"converged"}
     assert checks_of(2.5, 3.0) == {"converged", "bound"}
     assert checks_of(2.0 * (1 + 1e-11), 3.0) == {"converged", "bound 1e-12"}
-    assert checks_of(2.0, 3.0 * (1 + 1e-8)) == {"converged", "objective"}
+    assert checks_of(2.0, 3.0 * (1 - 1e-8)) == {"converged", "objective"}
+    assert checks_of(2.0, 3.0 * (1 - 1e-8), tame=False) == {"converged", "objective"}
+    assert checks_of(2.0 * (1 + 1e-8), 3.0, tame=False) == {"converged", "bound"}
+    assert checks_of(2.0 * (1 + 1e-10), 3.0, tame=False) == {"converged"}
+    assert checks_of(2.0, 3.0 * (1 + 1e-8)) == {"converged"}
     assert checks_of(2.9999, 3.0) == {"bound"}
 
 

@@ -40,6 +40,11 @@ class Program:
         """Number of weights."""
         return len(self.center)
 
+    @property
+    def total(self) -> float:
+        """C times the sum of the weights."""
+        return float(self.cost.sum())
+
     def long(self) -> list[LongArray]:
         """Center, precision, A, h and cost in extended precision."""
         if not self._long:

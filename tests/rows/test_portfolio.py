@@ -112,7 +112,7 @@ def test_awkward_data_is_certified_or_said_not_to_be(kind, loss, C):
     # each one's lower bound is below the other's objective: neither can be false
     assert svc.lower_bound_ <= sparse.objective_ * (1.0 + 1e-9)
     assert sparse.lower_bound_ <= svc.objective_ * (1.0 + 1e-9)
-    assert svc.converged_ or svc.stop_reason_ == "stalled"
+    assert svc.converged_ or svc.stop_reason_ in ("stalled", "rounding")
     assert svc.gap_ <= (1e-3 if svc.converged_ else 1.0)
     if C <= 1e4:
         assert svc.converged_

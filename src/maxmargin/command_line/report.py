@@ -22,12 +22,14 @@ _STOPPED = {
     "max_iter": "stopped by --max-iter",
     "max_seconds": "stopped by --seconds",
     "interrupted": "stopped by Ctrl-C",
-    "stalled": "stalled: rounding errors allow no further progress",
+    "stalled": "stalled: no further progress",
+    "rounding": "rounding errors may be larger than the tolerance",
 }
 _ADVICE = {
     "max_iter": f"raise --max-iter or --tol{_SCALE}",
     "max_seconds": f"raise --seconds or --tol{_SCALE}",
     "stalled": "scale the features to similar ranges, lower --C, or raise --tol",
+    "rounding": "scale the features to similar ranges, lower --C, or raise --tol",
 }
 
 

@@ -1,33 +1,51 @@
-"""A primal-dual interior-point method (Mehrotra) for small problems over cutting planes.
+"""A primal-dual interior-point method (Mehrotra) for small dense quadratic programs.
+
+    min over x     f(x)     subject to     s = G x + h >= 0,     and <e, x> = 0 if it is balanced
+
+The multipliers z of s >= 0 are kept positive, too. With theta = z / s each step solves
+
+    (H + G' diag(theta) G) dx + e dnu = right-hand side,     H = f''
+
+All multipliers move at once, so strong dependence between samples does not slow it down. There are two
+kinds.
+
+**Planes**: the reduced problem of a bundle, or a whole problem if every sample is a block and its planes are
+all the terms of its loss.
 
     min over w, xi     1/2 sum_k p_k w_k^2 + C sum_b xi_b,     or  C / 2 sum_b r_b xi_b^2  for squared losses
     subject to         s_j = xi_b(j) - o_j - <a_j, w> >= 0,     z_k = w_k - f_k >= 0 for signed coordinates
 
-p_k is 1, or 0 for unpenalized coordinates. This is the reduced problem of a bundle, or a whole problem if
-every sample is a block and its planes are all the terms of its loss. The active-set method of
-:mod:`maxmargin.core.qp` works on the Gram matrix of the planes, whose condition number is the square of that
-of the planes. With features of very different scales and a large C it runs out of digits long before the
-tolerance is reached. Here columns are scaled to one, and the multipliers beta_j = alpha_j / C of s_j >= 0 and
-eta_k of z_k >= 0 are kept positive. With theta = beta / s and rho = eta / z, each Newton step solves
+p_k is 1, or 0 for unpenalized coordinates. The active-set method of :mod:`maxmargin.core.qp` works on the
+Gram matrix of the planes, whose condition number is the square of that of the planes. With features of very
+different scales and a large C it runs out of digits long before the tolerance is reached. Here columns are
+scaled to one. With the indicator E of the blocks, and xi eliminated, the matrix of a step is
 
-    (diag(p) + diag(rho) + A' (Theta - Theta E (E' Theta E + diag(r))^-1 E' Theta) A) dw = right-hand side
+    diag(p) + diag(rho) + A' (Theta - Theta E (E' Theta E + diag(r))^-1 E' Theta) A
 
-by a QR decomposition of the square root of that matrix, so that no digits are lost by squaring. E indicates
-the blocks. It takes about 30 steps of O(m d^2), which is fast for up to a few hundred planes and coordinates.
+A QR decomposition of its square root loses no digits by squaring. It takes about 30 steps of O(m d^2), which
+is fast for up to a few hundred planes and coordinates.
+
+**A box**: multipliers of a small kernel machine on which coordinate methods converge too slowly.
+
+    min over beta     1/2 beta' K beta - <y, beta>,     lo <= beta <= hi,  and sum beta = 0 if it is balanced
+
+by Cholesky factorizations of K + diagonal: O(n^3) per step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dtrtrs
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
-MAX_STEPS = 80
+MAX_STEPS = 100
 #: maximum of planes times coordinates; up to here a step takes milliseconds
 MAX_ENTRIES = 100_000
 #: complementarity, relative to the objective, at which the method stops
@@ -120,14 +138,9 @@ def solve_dense(
         A, o = planes / size, offsets / unit
         P = penalty * (unit / C) / size / size
         f = floors * (size[signed] / unit)
-        state = _State(A, o, P, block, signed, f, None if squared is None else squared * unit)
-        for _ in range(MAX_STEPS):
-            before = state.mu
-            if not state.step() or state.in_vain >= PATIENCE:
-                break
-            if state.mu <= ENOUGH * max(state.scale, 1e-300) or state.mu > 1e3 * before:
-                break
-    v, beta = state.best
+        v, beta = _PlaneProgram(
+            A, o, P, block, signed, f, None if squared is None else squared * unit
+        ).solved()
     w, free = unit * v / size, penalty == 0.0
     if not (np.isfinite(w).all() and np.isfinite(beta).all()):
         return None
@@ -182,8 +195,119 @@ def _shortest(w: Array, planes: Array) -> Array:
     return out
 
 
-class _State:
-    """The current iterate; s, beta, z and eta stay positive."""
+def solve_box(K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> Array | None:
+    """Return the best multipliers found, or None if the arithmetic breaks down."""
+    with np.errstate(all="ignore"):
+        found = _BoxProgram(K, y, lo, hi, balanced).solved()[0]
+    beta = np.clip(found, lo, hi)
+    return beta if np.isfinite(beta).all() else None
+
+
+#: solves the linear system of a step
+Solve = Callable[[Array], Array]
+
+
+class _PredictorCorrector(ABC):
+    """The current iterate x; s and z stay positive."""
+
+    #: the vector e of the equation <e, x> = 0
+    _equation: Array | None = None
+    _h: Array
+
+    def __init__(self, x: Array, s: Array, z: Array) -> None:
+        self._x, self._s, self._z, self._nu = x, s, z, 0.0
+        self._least, self._in_vain = np.inf, 0
+        self._note()
+
+    @abstractmethod
+    def _product(self, x: Array) -> Array:
+        """G x."""
+
+    @abstractmethod
+    def _back(self, z: Array) -> Array:
+        """G' z."""
+
+    @abstractmethod
+    def _gradient(self) -> Array:
+        """The gradient of f."""
+
+    @abstractmethod
+    def _factor(self, theta: Array) -> Solve | None:
+        """Factorize H + G' diag(theta) G; None if that is not possible."""
+
+    @abstractmethod
+    def _point(self) -> tuple[float, float, Array, Array]:
+        """The duality gap, the magnitude of the objective, and a primal and a dual point with that gap."""
+
+    @property
+    def _mu(self) -> float:
+        """Mean complementarity, which is zero at the solution."""
+        return float(self._s @ self._z) / len(self._s)
+
+    def _note(self) -> None:
+        """Keep the point if its duality gap is the smallest so far."""
+        gap, self._size, *point = self._point()
+        # with a complementarity far below the gap, rounding is the limit
+        self._in_vain += 100.0 * self._mu * len(self._s) < self._least
+        if gap < self._least or self._least == np.inf:
+            self._least, self._best, self._in_vain = gap, point, 0
+
+    def solved(self) -> tuple[Array, Array]:
+        """The best primal and dual point."""
+        for _ in range(MAX_STEPS):
+            before = self._mu
+            if not self._step() or self._in_vain >= PATIENCE:
+                break
+            if self._mu <= ENOUGH * max(self._size, 1e-300) or self._mu > 1e3 * before:
+                break
+        primal, dual = self._best
+        return primal, dual
+
+    def _step(self) -> bool:
+        """Take one predictor-corrector step; return False if no step is possible."""
+        s, z, e = self._s, self._z, self._equation
+        theta = z / s
+        solve = self._factor(theta)
+        if solve is None:
+            return False
+        infeasible = self._product(self._x) + self._h - s
+        wrong = self._gradient() - self._back(z)
+        if e is not None:
+            wrong = wrong + self._nu * e
+        along = None if e is None else solve(e)
+
+        def direction(target: Array) -> tuple[Array, float, Array, Array]:
+            dx, dnu = solve(self._back(target / s - theta * infeasible) - wrong), 0.0
+            if e is not None and along is not None:
+                dnu = float(e @ (dx + self._x)) / float(e @ along)
+                dx = dx - dnu * along
+            ds = infeasible + self._product(dx)
+            return dx, dnu, ds, (target - z * ds) / s
+
+        _, _, ds, dz = direction(-s * z)
+        t = self._longest(ds, dz, 1.0)
+        ahead = float((s + t * ds) @ (z + t * dz)) / len(s)
+        target = self._mu * min(1.0, max(0.0, ahead / self._mu)) ** 3
+        dx, dnu, ds, dz = direction(target - s * z - ds * dz)
+        t = min(1.0, BACK * self._longest(ds, dz, 1.0 / BACK))
+        if not t > 1e-12:
+            return False
+        self._x, self._nu = self._x + t * dx, self._nu + t * dnu
+        self._s, self._z = s + t * ds, z + t * dz
+        self._note()
+        return bool(np.isfinite(self._x).all())
+
+    def _longest(self, ds: Array, dz: Array, most: float) -> float:
+        """The longest step that keeps s and z nonnegative."""
+        for value, change in ((self._s, ds), (self._z, dz)):
+            down = change < 0.0
+            if down.any():
+                most = min(most, float((value[down] / -change[down]).min()))
+        return most
+
+
+class _PlaneProgram(_PredictorCorrector):
+    """x holds v, the scaled w, and the slacks xi of the blocks; z holds beta and the multipliers of signs."""
 
     def __init__(
         self,
@@ -197,88 +321,56 @@ class _State:
     ) -> None:
         self._A, self._o, self._P, self._block = A, o, P, block
         self._signed, self._f, self._squared = signed, f, squared
-        self._p = int(block.max()) + 1
-        count = np.bincount(block, minlength=self._p).astype(np.float64)
-        self._v = np.zeros(A.shape[1])
-        self._v[signed] = np.maximum(0.0, f) + 1.0
-        values = o + A @ self._v
-        self._xi = np.full(self._p, -np.inf)
-        np.maximum.at(self._xi, block, values)
-        self._xi += 1.0
-        self._s = self._xi[block] - values
-        self._beta = (self._slopes() / count)[block]
-        self._z = self._v[signed] - f
-        self._eta = float(np.mean(self._s * self._beta)) / self._z
-        self._least, self.best, self.in_vain = np.inf, (self._v, self._beta), 0
-        self._note()
+        self._p, self._m, self._d = int(block.max()) + 1, len(A), A.shape[1]
+        v = np.zeros(self._d)
+        v[signed] = np.maximum(0.0, f) + 1.0
+        xi = self._tops(v) + 1.0
+        x = np.concatenate([v, xi])
+        self._h = np.concatenate([-o, -f])
+        s = self._product(x) + self._h
+        beta = (self._slopes(xi) / np.bincount(block, minlength=self._p))[block]
+        eta = float(np.mean(s[: self._m] * beta)) / s[self._m :]
+        super().__init__(x, s, np.concatenate([beta, eta]))
 
-    def _slopes(self) -> Array:
+    def _slopes(self, xi: Array) -> Array:
         """The derivative of the cost of each slack, which the multipliers of its block sum to."""
-        return np.ones(self._p) if self._squared is None else self._squared * self._xi
+        return np.ones(self._p) if self._squared is None else self._squared * xi
 
-    def _cost(self, xi: Array) -> Array:
-        """The cost of slacks."""
-        return xi if self._squared is None else 0.5 * self._squared * xi * xi
-
-    @property
-    def mu(self) -> float:
-        """Mean complementarity, which is zero at the solution."""
-        total = float(self._s @ self._beta + self._z @ self._eta)
-        return total / (len(self._s) + len(self._z))
-
-    @property
-    def scale(self) -> float:
-        """Magnitude of the objective."""
-        return float(0.5 * self._v @ (self._P * self._v) + np.abs(self._cost(self._xi)).sum())
-
-    def _note(self) -> None:
-        """Keep the point if its duality gap is the smallest so far."""
-        v, beta = self._v, np.maximum(self._beta, 0.0)
-        sums, conjugate = self._sums(beta), 0.0
-        if self._squared is None:
-            beta = beta / sums[self._block]
-        else:
-            conjugate = 0.5 * float(np.sum(sums * sums / self._squared))
+    def _tops(self, v: Array) -> Array:
+        """The largest plane of each block."""
         top = np.full(self._p, -np.inf)
         np.maximum.at(top, self._block, self._o + self._A @ v)
-        F = 0.5 * float(v @ (self._P * v)) + float(self._cost(top).sum())
-        D = float(self._o @ beta) - conjugate - self._conjugate(-(self._A.T @ beta))
-        # with a complementarity far below the gap, rounding is the limit
-        self.in_vain += 100.0 * self.mu * len(self._s) < self._least
-        gap = F - D
-        if gap < self._least:
-            self._least, self.best, self.in_vain = gap, (v.copy(), beta), 0
-
-    def _conjugate(self, u: Array) -> float:
-        """max of <u, v> - v P v / 2 over feasible v; unpenalized coordinates are as large as they are now."""
-        free = self._P == 0.0
-        v = np.where(free, np.sign(u) * np.abs(self._v), u / self._P)
-        v[self._signed] = np.maximum(v[self._signed], self._f)
-        return float(u @ v - 0.5 * v @ (self._P * v))
+        return top
 
     def _sums(self, beta: Array) -> Array:
         """The sum over each block."""
         return np.bincount(self._block, weights=beta, minlength=self._p).astype(np.float64)
 
-    def _residual(self, beta: Array) -> Array:
-        """P v + A' beta - eta: zero at the optimum."""
-        out: Array = self._P * self._v + self._A.T @ beta
-        out[self._signed] -= self._eta
+    def _product(self, x: Array) -> Array:
+        v, xi = x[: self._d], x[self._d :]
+        return np.concatenate([xi[self._block] - self._A @ v, v[self._signed]])
+
+    def _back(self, z: Array) -> Array:
+        beta = z[: self._m]
+        out = np.concatenate([-(self._A.T @ beta), self._sums(beta)])
+        out[self._signed] += z[self._m :]
         return out
 
-    def step(self) -> bool:
-        """Take one predictor-corrector step; return False if no step is possible."""
-        A, block, p, signed = self._A, self._block, self._p, self._signed
-        theta, rho = self._beta / self._s, self._eta / self._z
+    def _gradient(self) -> Array:
+        return np.concatenate([self._P * self._x[: self._d], self._slopes(self._x[self._d :])])
+
+    def _factor(self, theta: Array) -> Solve | None:
+        A, block, d = self._A, self._block, self._d
+        theta, rho = theta[: self._m], theta[self._m :]
         weight = self._sums(theta)
         if self._squared is not None:
             weight = weight + self._squared
-        means = np.zeros((p, A.shape[1]))
+        means = np.zeros((self._p, d))
         np.add.at(means, block, theta[:, None] * A)
         means /= weight[:, None]
         upper = np.sqrt(theta)[:, None] * (A - means[block])
         diagonal = self._P.copy()
-        diagonal[signed] += rho
+        diagonal[self._signed] += rho
         # some directions of unpenalized coordinates may not appear in any plane: restrict moves along them
         diagonal[self._P == 0.0] += PROXIMAL * float(np.einsum("ij,ij->j", upper, upper).max())
         rows = [upper, np.diag(np.sqrt(diagonal))]
@@ -286,59 +378,79 @@ class _State:
             rows.append(np.sqrt(self._squared)[:, None] * means)
         R = np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
         if not (np.abs(np.diagonal(R)) > 0.0).all():
-            return False
-        stationary = -self._residual(self._beta)
-        feasible = -(self._s - (self._xi[block] - self._o - A @ self._v))
-        inside = -(self._z - (self._v[signed] - self._f))
-        sums = self._slopes() - self._sums(self._beta)
+            return None
 
-        def direction(rc: Array, re: Array) -> tuple[Array, ...]:
-            g = rc / self._s - theta * feasible
-            h = stationary - A.T @ g
-            h[signed] += re / self._z - rho * inside
-            # xi is eliminated: E' Theta E dxi = E' g - sums + E' Theta A dv
-            e = self._sums(g) - sums
-            h += means.T @ e
+        def solve(r: Array) -> Array:
+            h, e = r[:d] + means.T @ r[d:], r[d:]
             dv: Array = dtrtrs(R, dtrtrs(R, h, trans=1)[0])[0]
-            dxi = e / weight + means @ dv
-            ds = feasible + dxi[block] - A @ dv
-            dz = inside + dv[signed]
-            return (
-                dv,
-                dxi,
-                ds,
-                (rc - self._beta * ds) / self._s,
-                dz,
-                (re - self._eta * dz) / self._z,
-            )
+            return np.concatenate([dv, e / weight + means @ dv])
 
-        rc, re = -self._s * self._beta, -self._z * self._eta
-        _, _, ds, db, dz, de = direction(rc, re)
-        t = self._longest(ds, db, dz, de)
-        ahead = float(
-            (self._s + t * ds) @ (self._beta + t * db) + (self._z + t * dz) @ (self._eta + t * de)
-        ) / (len(rc) + len(re))
-        target = self.mu * min(1.0, max(0.0, ahead / self.mu)) ** 3
-        dv, dxi, ds, db, dz, de = direction(rc + target - ds * db, re + target - dz * de)
-        t = min(1.0, BACK * self._longest(ds, db, dz, de, 1.0 / BACK))
-        if not t > 1e-12:
-            return False
-        self._v = self._v + t * dv
-        self._xi = self._xi + t * dxi
-        self._s, self._beta = self._s + t * ds, self._beta + t * db
-        self._z, self._eta = self._z + t * dz, self._eta + t * de
-        self._note()
-        return bool(np.isfinite(self._v).all())
+        return solve
 
-    def _longest(self, ds: Array, db: Array, dz: Array, de: Array, most: float = 1.0) -> float:
-        """The longest step that keeps s, beta, z and eta nonnegative."""
-        for value, change in (
-            (self._s, ds),
-            (self._beta, db),
-            (self._z, dz),
-            (self._eta, de),
-        ):
-            down = change < 0.0
-            if down.any():
-                most = min(most, float((value[down] / -change[down]).min()))
-        return most
+    def _point(self) -> tuple[float, float, Array, Array]:
+        v, xi, beta = self._x[: self._d], self._x[self._d :], np.maximum(self._z[: self._m], 0.0)
+        sums, conjugate, r = self._sums(beta), 0.0, self._squared
+        if r is None:
+            beta = beta / sums[self._block]
+        else:
+            conjugate = 0.5 * float(np.sum(sums * sums / r))
+        top = self._tops(v)
+        costs, now = (top, xi) if r is None else (0.5 * r * top * top, 0.5 * r * xi * xi)
+        norm = 0.5 * float(v @ (self._P * v))
+        D = float(self._o @ beta) - conjugate - self._conjugate(v, -(self._A.T @ beta))
+        return norm + float(costs.sum()) - D, norm + float(np.abs(now).sum()), v.copy(), beta
+
+    def _conjugate(self, v: Array, u: Array) -> float:
+        """max of <u, v> - v P v / 2 over feasible v; unpenalized coordinates are as large as they are now."""
+        v = np.where(self._P == 0.0, np.sign(u) * np.abs(v), u / self._P)
+        v[self._signed] = np.maximum(v[self._signed], self._f)
+        return float(u @ v - 0.5 * v @ (self._P * v))
+
+
+class _BoxProgram(_PredictorCorrector):
+    """x is beta, s holds its distances from both bounds."""
+
+    def __init__(self, K: Array, y: Array, lo: Array, hi: Array, balanced: bool) -> None:
+        self._K, self._y, self._lo, self._hi = K, y, lo, hi
+        beta, width = 0.5 * (lo + hi), hi - lo
+        if balanced:  # as far from the bounds as the sum allows
+            beta = lo + width * (-lo.sum() / width.sum())
+            self._equation = np.ones(len(y))
+        slope = float(np.abs(K @ beta - y).max())
+        self._h = np.concatenate([-lo, hi])
+        s = self._product(beta) + self._h
+        super().__init__(beta, s, np.full(2 * len(y), max(slope, 1.0)))
+
+    def _product(self, x: Array) -> Array:
+        return np.concatenate([x, -x])
+
+    def _back(self, z: Array) -> Array:
+        out: Array = z[: len(self._y)] - z[len(self._y) :]
+        return out
+
+    def _gradient(self) -> Array:
+        out: Array = self._K @ self._x - self._y
+        return out
+
+    def _factor(self, theta: Array) -> Solve | None:
+        H = self._K.copy()
+        scale = 1.0 / np.sqrt(np.diagonal(H) + theta[: len(H)] + theta[len(H) :])
+        H *= scale[:, None] * scale
+        H[np.diag_indices(len(H))] = 1.0 + 1e-15
+        try:
+            factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=True)
+        except (LinAlgError, ValueError):
+            return None
+
+        def solve(r: Array) -> Array:
+            out: Array = scale * cho_solve(factor, scale * r)
+            return out
+
+        return solve
+
+    def _point(self) -> tuple[float, float, Array, Array]:
+        beta, f = self._x, self._K @ self._x
+        v = self._y - f - self._nu
+        loss = float(np.maximum(self._hi * v, self._lo * v).sum())
+        linear, square = float(self._y @ beta), float(beta @ f)
+        return square + loss - linear, 0.5 * abs(square) + abs(linear), beta.copy(), self._z

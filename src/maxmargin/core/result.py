@@ -19,6 +19,7 @@ StopReason: TypeAlias = Literal[
     "callback",
     "interrupted",
     "stalled",
+    "rounding",
     "sampled",
     "cccp",
     "partial",

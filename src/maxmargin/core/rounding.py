@@ -1,14 +1,23 @@
-"""Bounds on rounding errors of sums in double precision.
+"""The rule by which bounds account for rounding in double precision.
 
-A sum of n products, computed in any order, has an error of at most gamma(n) times the sum of their
-absolute values. So a plane X'g, computed as a, differs from the exact one by a vector of norm
+A sum of n products, computed in any order, has an error of at most gamma(n) times the sum of their absolute
+values. An affine function of v, offset + <plane, v>, whose coefficients are such sums, is therefore wrong by
+at most
 
-    |a - X'g|  <=  gamma(n) sum_i |g_i| |x_i|,
+    gamma(n) (size of the offset + size of the plane |v|)                                            (*)
 
-and its cut may lie above the risk R at a point v by at most ``error * (1 + |v|)`` with this ``error`` (plus
-the rounding of the offset). The optimum w* has a norm of at most sqrt(2 F) for any attained value F.
-Subtracting ``error * (1 + sqrt(2 F))`` per unit of the multipliers from a dual value therefore gives a valid
-lower bound.
+where the sizes are the sums of the absolute values of the terms (:class:`Scale`). For a plane X'g the size is
+sum_i |g_i| |x_i|. The same rule serves both bounds:
+
+* a cut keeps ``error`` = gamma(n) times both sizes, so it lies above the risk by at most ``error (1 + |v|)``;
+  the optimum has a norm of at most sqrt(2 F) for any attained value F;
+* the dual value of multipliers is that of their aggregate cut at its own point u = X'g: (*) at |u|;
+* the slopes of the losses in R(w) multiply the errors of the scores: (*) at |w|, with the steepest slopes.
+
+A bound on the error is subtracted from the lower bound and added to the upper one. It is of first order: what
+a loss or a search for a maximum does with rounded numbers besides is not followed. Losses that are sums over
+rows have a final check in twice the precision (:mod:`maxmargin.duals.proofs`). If the errors of others exceed
+the tolerance, the fit ends with the reason "rounding".
 
 gamma(n) is n units of rounding for short sums, which is a proven bound. For long ones it is 8 sqrt(n): random
 errors exceed it with a probability below 1e-13 (Higham and Mary, 2019).
@@ -22,6 +31,7 @@ subtracted, for the same reason.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
@@ -57,6 +67,27 @@ def paid(error: float, negligible: float) -> float:
     if error <= negligible:
         return 0.0
     return float(2.0 ** np.ceil(np.log2(error))) if np.isfinite(error) else error
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The sums of the absolute values of the terms of an offset and of a plane, and their number."""
+
+    offset: float = 0.0
+    plane: float = 0.0
+    terms: int = 0
+
+    def __add__(self, other: Scale) -> Scale:
+        return Scale(self.offset + other.offset, self.plane + other.plane, self.terms + other.terms)
+
+    def of_cut(self) -> float:
+        """Bound on the error of a cut, per unit of 1 + |v|."""
+        return gamma(self.terms) * (self.offset + self.plane)
+
+    def error(self, radius: float, unit: float) -> float:
+        """Bound on the error of the dual value at a point of this norm, if products and sums have relative
+        errors of ``unit``."""
+        return unit * (self.offset + self.plane * (radius + unit * self.plane))
 
 
 class Attained(NamedTuple):

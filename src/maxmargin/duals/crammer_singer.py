@@ -15,7 +15,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.proofs import proved_multiple, scale_of
 from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
 from maxmargin.duals.terms import contribution, row_terms
 from maxmargin.losses.dual_terms import ClassTerms
@@ -164,7 +164,7 @@ class ClassCoordinates:
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
         coef = contribution(self.rows, self.C, self._alpha)[0]
-        sizes = Scale.of(self.rows, self._alpha, coef, 0.0, np.sqrt(self._compiled.square))
+        sizes = scale_of(self.rows, self._alpha, coef, 0.0, np.sqrt(self._compiled.square))
         return Cut(self._offset / self.C, self.w / -self.C, sizes.of_cut() / self.C)
 
     @property

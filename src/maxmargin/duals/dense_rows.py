@@ -23,7 +23,13 @@ from maxmargin.core.dense_qp import solve_dense
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
-from maxmargin.duals.proofs import DualValue, Scale, precise_scores, proved_multiple, proved_risk
+from maxmargin.duals.proofs import (
+    DualValue,
+    precise_scores,
+    proved_multiple,
+    proved_risk,
+    scale_of,
+)
 from maxmargin.duals.row_planes import planes_per_row, row_planes
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, into_box, row_terms
@@ -136,7 +142,7 @@ class DenseRows:
     def aggregate(self) -> Cut:
         """The multipliers as one cut."""
         coef, u, linear, curved = DualValue.of(self.rows, self.C, self.multipliers)
-        sizes = Scale.of(self.rows, self.multipliers, coef, curved, self._lengths)
+        sizes = scale_of(self.rows, self.multipliers, coef, curved, self._lengths)
         return Cut((linear - curved) / self.C, u / -self.C, sizes.of_cut() / self.C)
 
     def load(self, multipliers: Array) -> None:

@@ -6,8 +6,8 @@ from abc import abstractmethod
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array
-from maxmargin.duals.proofs import Scale
 
 
 class DualSums:

@@ -10,7 +10,7 @@ those of a penalized intercept, with a constant added to one weight.
 A bound requires r = 0. The excess is subtracted from rows of the heavier class, first from those whose
 multiplier is strictly inside its box: their margin is about 1, so D hardly changes. The rounding error left
 in r is multiplied by the bound of the optimal intercept and subtracted from the lower bound. It accumulates
-over epochs, so r is recomputed whenever D is, and a bound on the rounding of D is subtracted, too.
+over epochs, so r is recomputed whenever D is.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from maxmargin.compiled.row_dual import ALPHA, LABEL, SQUARE, take_from
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
 from maxmargin.core.stored_values import number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.one_score import BinaryCoordinates
+from maxmargin.duals.proofs import proved_multiple, scale_of
 from maxmargin.duals.rows import Rows
 from maxmargin.losses.dual_terms import DualTerms
 
@@ -83,7 +83,7 @@ class FreeCoordinates(BinaryCoordinates):
     def _forget(self) -> None:
         """Reset the best multipliers; the first ones kept are copied as a whole."""
         self._kept: Array = np.zeros(len(self._state))
-        self._value, self._stale, self._lost = -np.inf, True, (0.0, 0.0)
+        self._value, self._stale = -np.inf, True
         self._gave: IntArray = np.empty(0, dtype=np.int64)
 
     @property
@@ -123,7 +123,6 @@ class FreeCoordinates(BinaryCoordinates):
         self._kept[changed] = self._state[changed, ALPHA]
         self._kept[rows] -= taken
         self._best, self._value, self._gave = (linear, u), value, rows
-        self._lost = (0.0, 0.0)  # unknown until recomputed
 
     def _worth(self, linear: float, u: Array, t: float = 1.0) -> float:
         """The dual value of a multiple, minus a bound on the rounding error of r."""
@@ -165,57 +164,48 @@ class FreeCoordinates(BinaryCoordinates):
         t, square = C / self.C, float(u @ u)
         if C != self.C and square > 0.0:
             t = min(t, max(0.0, linear / square))
-        return self._worth(linear, u, t) - t * self._lost[0] - t * t * self._lost[1]
+        return self._worth(linear, u, t)
 
     def dual_value(self, C: float) -> float:
         """See :class:`BinaryCoordinates`; both points are recomputed."""
         center, self._center = self._center, 0.0
         super().dual_value(self.C)  # sets the weights of the epochs, without the center
         self._move(center)
-        if np.isfinite(self._value):
-            y = self._state[:, LABEL]
-            left = self._settle()
-            u = self.rows.accumulate(self._kept * y)
-            u[-1] = 0.0
-            margins = self._common if self._margins is None else self._margins
-            self._best = (float(np.sum(margins * self._kept)), u)
-            self._lost = self._roundings(left, margins)
-            self._value = self._worth(*self._best) - sum(self._lost)
+        if not np.isfinite(self._value):
+            self._keep(None)
+        self._settle()
+        u = self.rows.accumulate(self._kept * self._state[:, LABEL])
+        u[-1] = 0.0
+        margins = self._common if self._margins is None else self._margins
+        self._best = (float(np.sum(margins * self._kept)), u)
+        self._value = self._worth(*self._best)
         return self.dual_estimate(C)
 
-    def _settle(self) -> float:
-        """Subtract the rest of r from the largest multiplier of the heavier class; return what remains."""
+    def _settle(self) -> None:
+        """Subtract the rest of r from the largest multiplier of the heavier class."""
         signed = self._kept * self._state[:, LABEL]
         rest = _exact_sum(signed)
         k = int(np.argmax(np.sign(rest) * signed))
         if rest * signed[k] > 0.0:
             self._kept[k] = max(0.0, self._kept[k] - abs(rest))
             self._gave = np.append(self._gave, k)
-            signed[k] = self._kept[k] * self._state[k, LABEL]
-        return abs(_exact_sum(signed))
-
-    def _roundings(self, left: float, margins: Any) -> tuple[float, float]:
-        """Bounds on the errors that r and rounding cause in the linear part of D and in |u|^2 / 2."""
-        unit = (np.count_nonzero(self._kept) + 2) * np.finfo(np.float64).eps
-        squares = self._state[:, SQUARE]
-        lengths = np.sqrt(np.maximum(0.0, squares * (1.0 + unit) - self.rows.intercept**2))
-        wrong = unit * float(self._kept @ lengths)  # bound on the norm of the error of u
-        linear = unit * float(np.sum(np.abs(margins) * self._kept)) + left * self._bound
-        return linear, wrong * (float(np.linalg.norm(self._best[1])) + wrong)
 
     def proved_value(self, C: float, negligible: float) -> float:
-        """See :class:`maxmargin.core.RowDuals`; rounding errors are already subtracted."""
-        return self.dual_value(C)
+        """See :class:`maxmargin.core.RowDuals`: of the best multipliers at r = 0."""
+        self.dual_value(C)
+        lengths = np.sqrt(self._state[:, SQUARE])
+        last = np.array([self.rows.dim - 1])
+        norm = SquaredNorm(free=last, free_bound=self._bound / self.rows.intercept)
+        return proved_multiple(self.rows, C, self.C, norm, self._kept, lengths, negligible)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut, which does not depend on the intercept."""
         self.dual_estimate(self.C)
         linear, u = self._best
-        # the rounding error of r, times the intercept, and that of u
-        unit = gamma(int(np.count_nonzero(self._kept)))
         lengths = np.sqrt(self._state[:, SQUARE])
-        demands = np.abs(self._common if self._margins is None else self._margins)
-        error = unit * float(self._kept @ (lengths + demands)) * (1.0 + self._bound)
+        sizes = scale_of(self.rows, self._kept, self._kept, 0.0, lengths)
+        # the rounding error of r is multiplied by the intercept
+        error = sizes.of_cut() * (1.0 + self._bound)
         return Cut(linear / self.C, u / -self.C, error / self.C)
 
     def load(self, multipliers: Array) -> None:

@@ -23,12 +23,12 @@ import numpy as np
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.rounding import Scale, gamma, paid
 from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.gram import BothSides, RowProducts
-from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.proofs import proved_multiple, radius
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
@@ -168,7 +168,7 @@ class NewtonDuals(ABC):
             )
         value = self.dual_value(C)
         unit = gamma(len(alpha)) + self.rows.blur
-        lost = self._sizes().error(self.regularizer, self._combined, unit)
+        lost = self._sizes().error(radius(self.regularizer, self._combined), unit)
         lost *= max(1.0, C / self.C) ** 2
         return value - paid(lost, negligible)
 
@@ -189,7 +189,7 @@ class NewtonDuals(ABC):
         demands = float(np.sum(alpha * np.abs(self._demand)))
         curved = self._curved_size(alpha)
         reach = float(self._lengths()[self.products.index] @ alpha)
-        return Scale(demands, curved, reach, len(alpha))
+        return Scale(demands + curved, reach, len(alpha))
 
     def _value(self, linear: float, combined: Array, C: float) -> float:
         """The dual value for C of the best feasible multiple of multipliers that are feasible now.

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import Scale, gamma
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.coordinates import coordinates
 from maxmargin.duals.crammer_singer import padded
 from maxmargin.duals.loaded_rows import InMemory, LoadedRows, part
-from maxmargin.duals.proofs import Scale
+from maxmargin.duals.proofs import radius, scale_of
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.terms import contribution, require_true_terms, row_terms
 from maxmargin.losses.base import ScoreLoss
@@ -112,7 +112,7 @@ class SupportStream:
         """D, with w recomputed from the kept rows and the plane, minus a bound on the rounding error."""
         w = self.plane.copy()
         linear, curved = self.offset, self.bend
-        sizes = Scale(self.demands, self.bend, self.reach, self.n_seen)
+        sizes = Scale(self.demands + self.bend, self.reach, self.n_seen)
         if self.held is not None:
             coef, a, b = contribution(self.held.rows, self.C, self.alpha)
             linear, curved = linear + a, curved + b
@@ -121,13 +121,13 @@ class SupportStream:
                 w[-1] += self.intercept * coef.sum(axis=0)
             sizes = sizes + self._scale(self.held, self.alpha, coef, b)
         self._view[:] = w
-        lost = sizes.error(SquaredNorm(), w.ravel(), gamma(self.n_seen))
+        lost = sizes.error(radius(SquaredNorm(), w.ravel()), gamma(self.n_seen))
         return linear - curved - 0.5 * float(np.vdot(w, w)) - lost
 
     def _scale(self, held: LoadedRows, alpha: Array, coef: Array, curved: float) -> Scale:
         known = row_lengths(held.design, 0, len(alpha))
         lengths = np.hypot(0.0 if known is None else known, self.intercept)
-        return Scale.of(held.rows, alpha, coef, curved, lengths)
+        return scale_of(held.rows, alpha, coef, curved, lengths)
 
     def rescale(self, C: float) -> None:
         """Convert to another C: multiply all multipliers by C' / C."""
@@ -285,8 +285,8 @@ class SupportStream:
             self.plane[-1] += self.intercept * coef.sum(axis=0)
         self.offset += linear
         self.bend += curved
-        sizes = self._scale(folded, alpha, coef, curved)
-        self.demands, self.reach = self.demands + sizes.demands, self.reach + sizes.reach
+        sizes = self._scale(folded, alpha, coef, 0.0)
+        self.demands, self.reach = self.demands + sizes.offset, self.reach + sizes.plane
         self.n_folded += len(folded)
         room = self._caps(folded) / self._sizes(folded, alpha)
         self.limit = min(self.limit, float(room.min()))

@@ -13,10 +13,11 @@ import numpy as np
 from maxmargin.compiled import row_blocks, row_dual
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.dual_sums import DualSums
-from maxmargin.duals.proofs import Scale, proved_multiple
+from maxmargin.duals.proofs import proved_multiple, scale_of
 from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
 from maxmargin.duals.terms import score_terms
 from maxmargin.losses.dual_terms import DualTerms
@@ -193,7 +194,7 @@ class BinaryCoordinates(DualSums):
     def sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""
         lengths, alpha = np.sqrt(self._state[:, row_dual.SQUARE]), self.multipliers
-        return Scale.of(self.rows, alpha, alpha, self._curved, lengths)
+        return scale_of(self.rows, alpha, alpha, self._curved, lengths)
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers."""

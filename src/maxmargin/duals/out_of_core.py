@@ -33,14 +33,14 @@ import numpy as np
 from maxmargin.core.contract.sweeps import Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.rounding import Scale, gamma, paid
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.duals.coordinates import Coordinates, coordinates
 from maxmargin.duals.crammer_singer import padded
 from maxmargin.duals.loaded_rows import LoadedRows, slice_of
-from maxmargin.duals.proofs import Scale
+from maxmargin.duals.proofs import radius, scale_of
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, into_box, lacking, row_terms
 
@@ -174,7 +174,7 @@ class StreamedRows:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
-        lost = sizes.error(SquaredNorm(), self.w, gamma(sizes.terms) + self.rows.blur)
+        lost = sizes.error(radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.blur)
         lost *= max(t, t * t)
         return value - paid(lost, negligible)
 
@@ -183,11 +183,11 @@ class StreamedRows:
         rows = self.rows
         known = row_lengths(rows.design, 0, rows.design.shape[0])  # None if that takes a pass
         longest = float(np.max(np.hypot(0.0 if known is None else known, rows.intercept)))
-        total = Scale(0.0, 0.0, 0.0, 0)
+        total = Scale()
         for lo, hi in self._runs:
             part, alpha = slice_of(rows, lo, hi), self._alpha[lo:hi]
             coef, _, curved = contribution(part, self.C, alpha)
-            total = total + Scale.of(part, alpha, coef, curved, longest)
+            total = total + scale_of(part, alpha, coef, curved, longest)
         return total
 
     def _contribution(self, lo: int, hi: int) -> tuple[Array, float, float]:

@@ -4,36 +4,37 @@ For multipliers with coefficients g_i = +-alpha_i of the rows in u = X'g,
 
     D = sum_i d_i(alpha_i) - conjugate(u)
 
-has a computed value with an error of at most
-
-    gamma(n) ( sum_i |alpha_i| demand_i  +  e |u| + e^2 )        with  e = sum_i |g_i| |x_i|
-
-and F(w) has an error that the losses' slopes bound in the same way (:mod:`maxmargin.core.rounding`). Usually
-this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features of very
-different scales, tiny targets), the sums are recomputed in twice the precision, provided that the rows are in
-memory: then gamma(n)^2 replaces gamma(n).
+is the value of a cut at its own point. :mod:`maxmargin.core.rounding` bounds its error, and that of F(w).
+Usually this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features
+of very different scales, tiny targets), the sums are recomputed in twice the precision, provided that the
+rows are in memory and the loss is a sum over them: then gamma(n)^2 replaces gamma(n).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxmargin.compiled import precise
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import UNIT, gamma, paid, unseen
+from maxmargin.core.rounding import UNIT, Scale, gamma, paid, unseen
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
-from maxmargin.duals.terms import contribution, into_box, row_terms
+from maxmargin.duals.terms import contribution, into_box, require_true_terms, row_terms
+from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import DualTerms
 
 #: computes X'g from the coefficients g of the rows
 Accumulate = Callable[[Array], Array]
 #: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
+#: slopes are also computed at scores that are smaller by this multiple of their largest error
+NEARER = 8.0
+#: roundings of a score between twice the precision and the sums of a loss, besides those of long sums
+OPERATIONS = 2.0
 
 
 def proved_multiple(
@@ -91,8 +92,13 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
-    scale, constant = Scale.of(rows, alpha, coef, curved, lengths), _constant(rows, omega, coef)
-    error = scale.error(omega, u, unit, rows.blur, constant)
+    scale, free = scale_of(rows, alpha, coef, curved, lengths), 0.0
+    if len(omega.free):
+        constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
+        size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
+        free = omega.free_bound * size
+    at = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
+    error = scale.error(at, unit + rows.blur) + unit * free
     if error <= negligible or not _in_memory(rows):
         return value - paid(error, negligible)
     high, low = _combined(rows, coef)
@@ -107,16 +113,8 @@ def _proved(
     rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
     if omega.floor is not None:  # the terms of clipped weights have either sign
         rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
-    proved = exact - scale.error(omega, u, unit**2, rows.blur, constant) - rest
+    proved = exact - scale.error(at, unit**2 + rows.blur) - unit**2 * free - rest
     return proved if np.isfinite(proved) else value - error
-
-
-def _constant(rows: Rows, omega: SquaredNorm, coef: Array) -> float | None:
-    """The sum of the absolute values of the constant feature's terms in u, if only its weights are free."""
-    first = rows.dim - rows.n_columns
-    if rows.intercept == 0.0 or not (omega.free >= first).all():
-        return None
-    return abs(rows.intercept) * float(np.abs(coef).sum())
 
 
 def _for_free(omega: SquaredNorm, u: Array) -> float:
@@ -124,55 +122,17 @@ def _for_free(omega: SquaredNorm, u: Array) -> float:
     return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Magnitudes of the terms of a dual value: its linear part, its curvature, and |X|'|g|."""
+def scale_of(rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float) -> Scale:
+    """The magnitudes of the terms of the dual value of multipliers; ``lengths`` are the norms of the rows."""
+    sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
+    offset = row_terms(rows).demands(alpha, rows.offset) + curved
+    return Scale(offset, float(np.sum(sizes * lengths)), len(alpha))
 
-    demands: float
-    curved: float
-    reach: float
-    terms: int
 
-    @classmethod
-    def of(
-        cls, rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Array | float
-    ) -> Scale:
-        """The magnitudes for multipliers of the rows, whose norms are ``lengths``."""
-        sizes = np.abs(coef) if coef.ndim == 1 else np.abs(coef).sum(axis=1)
-        reach = float(np.sum(sizes * lengths))
-        demands = row_terms(rows).demands(alpha, rows.offset)
-        return cls(demands, curved, reach, len(alpha))
-
-    def __add__(self, other: Scale) -> Scale:
-        return Scale(
-            self.demands + other.demands,
-            self.curved + other.curved,
-            self.reach + other.reach,
-            self.terms + other.terms,
-        )
-
-    def of_cut(self) -> float:
-        """Bound on the rounding error of the multipliers' aggregate cut (times C)."""
-        return gamma(self.terms) * (self.demands + self.curved + self.reach)
-
-    def error(
-        self,
-        omega: SquaredNorm,
-        u: Array,
-        unit: float,
-        blur: float = 0.0,
-        constant: float | None = None,
-    ) -> float:
-        """Bound on the error of the dual value if each product and sum has an error of ``unit``, and the
-        entries of the rows one of ``blur``. ``constant``: the size of the terms in the free coordinates if
-        these have no such error."""
-        off = unit + blur
-        wrong = off * self.reach
-        length = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
-        free = 0.0
-        if len(omega.free):
-            free = (wrong if constant is None else unit * constant) * omega.free_bound
-        return off * (self.demands + self.curved) + wrong * (length + wrong) + free
+def radius(omega: SquaredNorm, u: Array) -> float:
+    """The norm of the point of a plane, and the bound of its free coordinates."""
+    free = omega.free_bound if len(omega.free) else 0.0
+    return float(np.sqrt(2.0 * omega.value(omega.primal(u)))) + free
 
 
 def _in_memory(rows: Rows) -> bool:
@@ -242,24 +202,71 @@ def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
     return high.reshape(shape), low.reshape(shape), sizes.max(axis=1)
 
 
+def steepest(loss: ScoreLoss, y: Array, weight: Array) -> Array:
+    """The slopes of the loss with respect to the scores where they are large: the weights of the samples, or
+    the slopes at scores of zero, where most margins are violated. Squared losses: the weights alone."""
+    columns = loss.n_outputs()
+    zero: Array = np.zeros(len(weight) if columns is None else (len(weight), columns))
+    out: Array = np.maximum(weight, _slopes(loss, y, weight, zero))
+    return out
+
+
+def _slopes(loss: ScoreLoss, y: Array, weight: Array, *points: Array) -> Array:
+    """The largest slopes of the loss at these scores; the weights if it is squared."""
+    if loss.smooth or not len(weight):
+        return weight
+    slopes = np.max([np.abs(loss.cut(s, y, weight)[1]) for s in points], axis=0)
+    out: Array = slopes if slopes.ndim == 1 else slopes.max(axis=1)
+    return out
+
+
+def loss_error(rows: Rows, value: float, first: float, second: float) -> float:
+    """Bound on the error of the loss, computed as ``value``, if the score of sample i has an error of d_i:
+    ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2, with the slopes c of the loss."""
+    loss = rows.loss
+    lost = first if loss.n_outputs() is None else 2.0 * first
+    terms = loss.dual_terms(rows.y[:1]) if loss.smooth else None
+    if loss.smooth and not (isinstance(terms, DualTerms) and terms.capped):
+        lost = 2.0 * float(np.sqrt(value * second)) + second  # the slopes are at most 2 sqrt(loss)
+    return float(lost) + gamma(rows.n) * value
+
+
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
-    R(w), in twice the precision if the rows are in memory."""
+    R(w), for rows in memory from scores in twice the precision. The loss is so, too, if it is a sum over
+    rows."""
     enough += unseen(rows.n) * value
     if error <= enough or not _in_memory(rows):
         return value + paid(error, enough)
-    if not rows.loss.decomposable and len(rows.ranges) > 1:  # no sum over the ranges
-        return value + error
     high, low, size = precise_scores(rows, w)
-    # the remaining error of a score; sums of positive terms have a small relative error
-    off = gamma(rows.design.shape[1]) ** 2 * size
-    total = 0.0
+    unit = gamma(rows.design.shape[1])
+    total = _precise_loss(rows, high, low, unit**2 * size)
+    if total is not None:
+        return min(total, value + error)
+    here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
+    y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
+    s = (high + low)[here]  # rounded once; the loss adds up multiples of them
+    sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
+    off = (OPERATIONS + np.sqrt(rows.n)) * UNIT * sizes + unit**2 * size[here]
+    # margins that are met up to rounding are violated a little nearer to zero
+    near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
+    slopes = _slopes(rows.loss, y, weight, s, near)
+    again = float(rows.loss.value(s, y, weight))
+    lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
+    return min(value + paid(error, enough), again + lost)
+
+
+def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
+    """The loss of scores high + low with errors of at most ``off``; None if there is no such form."""
+    loss, total = rows.loss, 0.0
+    require_true_terms(loss, rows.y)
     for lo, hi in rows.ranges:
-        part = rows.loss.precise_value(
-            high[lo:hi], low[lo:hi], off[lo:hi], rows.y[lo:hi], rows.weight[lo:hi]
-        )
+        terms = loss.dual_terms(rows.y[lo:hi]) if loss.decomposable else None
+        if terms is None:
+            return None
+        part = terms.precise_loss(rows.weight[lo:hi], high[lo:hi], low[lo:hi], off[lo:hi])
         if part is None:
-            return value + error
+            return None
         total += part
-    total += gamma(rows.n) * abs(total)
-    return min(total, value + error) if np.isfinite(total) else value + error
+    total += gamma(rows.n) * abs(total)  # sums of positive terms have a small relative error
+    return total if np.isfinite(total) else None

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.duals.loaded_rows import Runs
 from maxmargin.duals.one_score import BinaryCoordinates
-from maxmargin.duals.proofs import Scale
 from maxmargin.duals.row_blocks import ACTIVE, SUPPORT, Round, RowBlock
 from maxmargin.duals.rows import Rows
 

@@ -28,11 +28,11 @@ from maxmargin.compiled import row_dual
 from maxmargin.core.contract.sweeps import Blocks, SweepStats
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma, paid
+from maxmargin.core.rounding import Scale, gamma, paid
 from maxmargin.core.vectors import Array
 from maxmargin.duals.loaded_rows import Runs, slice_of
 from maxmargin.duals.one_score import compiled_terms
-from maxmargin.duals.proofs import Scale
+from maxmargin.duals.proofs import radius
 from maxmargin.duals.row_blocks import (
     ACTIVE,
     BLOCKS,
@@ -168,7 +168,7 @@ class ShardCoordinates(BlockAscent):
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self.sizes()
         t = C / self.C
-        lost = sizes.error(self._norm, self._u, gamma(sizes.terms) + self.rows.blur)
+        lost = sizes.error(radius(self._norm, self._u), gamma(sizes.terms) + self.rows.blur)
         return value - paid(lost * max(t, t * t), negligible)
 
     def sizes(self) -> Scale:

@@ -166,8 +166,8 @@ converged_ : bool
     Whether the bounds prove that ``tol`` was reached.
 
 stop_reason_ : str
-    Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback", "interrupted" or
-    "stalled" (numerical precision allows no further progress).
+    Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback", "interrupted",
+    "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``: scale the features).
 
 certificate_ : str
     What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user

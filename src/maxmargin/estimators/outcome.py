@@ -33,6 +33,7 @@ ADVICE = {
     "time.",
     "one pass": "Use another schedule of the solver, or loosen tol.",
     "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
+    "rounding": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
     "lower_only": "Use exact inference, or return an upper bound with the output (maxmargin.tasks.Bounded).",
     "measured": "Use a positive semidefinite kernel, such as 'rbf', for a certified gap.",
 }
@@ -208,8 +209,9 @@ def _kind(reason: str, certificate: str, max_iter: int | None) -> str:
         return "one pass"
     if reason in ("max_iter", "max_seconds"):
         return reason
-    # "gap" without a proof: if bounds exist, rounding errors are the reason
-    return certificate if certificate in ("lower_only", "measured") else "stalled"
+    if certificate in ("lower_only", "measured"):
+        return certificate
+    return "stalled" if reason == "stalled" else "rounding"
 
 
 def _cause(kind: str, estimator: Any) -> str:
@@ -219,6 +221,7 @@ def _cause(kind: str, estimator: Any) -> str:
     return {
         "one pass": f"ended after the one pass of the schedule, {before}",
         "stalled": f"stalled {before}",
+        "rounding": f"stopped because rounding errors may exceed tol={estimator.tol!r}",
         "lower_only": "without an upper bound, because inference may miss the maximum",
         "measured": "without a lower bound, because the kernel is not positive semidefinite",
     }[kind]

@@ -6,9 +6,9 @@ correct but slower defaults, or return None. A solver that needs a method that r
 
     method                                  used by
     cut, value, slopes, breakpoints         cutting planes, in memory or on disk
-    dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method
+    dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method, and
+                                            losses of scores in twice the precision of doubles
     newton_terms                            Newton's method, for smooth losses without dual terms
-    change, precise_value                   bounds that account for rounding errors
     label_kind, get_params                  estimators and model files
 """
 
@@ -30,9 +30,6 @@ Labels = npt.NDArray[Any]
 #: methods and attributes that depend on the values of a loss; a subclass that changes the values resets them
 ABOUT_VALUES = (
     "value",
-    "change",
-    "slope_limits",
-    "precise_value",
     "slopes",
     "breakpoints",
     "dual_terms",
@@ -41,18 +38,11 @@ ABOUT_VALUES = (
 )
 
 
-def difference(a: Any, b: Any) -> tuple[Array, Array]:
-    """a - b and its rounding error."""
-    s: Array = a - b
-    t = s - a
-    return s, (a - (s - t)) - (b + t)
-
-
 class ScoreLoss(ABC):
     """A convex, nonnegative loss of scores.
 
     If a subclass of another loss overrides ``cut`` or ``value``, the methods that depend on the values of the
-    loss (``slopes``, ``dual_terms``, ``precise_value`` and so on) fall back to the defaults of this class,
+    loss (``slopes``, ``dual_terms`` and so on) fall back to the defaults of this class,
     unless the subclass overrides them too.
 
     Examples
@@ -160,26 +150,6 @@ class ScoreLoss(ABC):
         """L(scores)."""
         offset, gradient = self.cut(scores, y, weight)
         return offset + float(np.sum(gradient * scores))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """Upper bound on the increase of L from ``value`` if the scores of sample i change by at most d_i.
-
-        ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2, with c from :meth:`slope_limits`. The
-        default is 0: the computed value is assumed to be exact.
-        """
-        return 0.0
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """The numbers c_i that :meth:`change` uses: the sample weights, or for a loss that is no weighted sum
-        over samples, upper bounds on the absolute derivatives of L with respect to the scores."""
-        return weight
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """Upper bound on L(high + low) for scores in double-double precision with errors of at most
-        ``off[i]`` in sample i; None if the loss does not support it."""
-        return None
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """Derivatives of L(scores + t (other - scores)) at each t (right derivatives at kinks, if

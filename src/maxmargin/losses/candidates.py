@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from maxmargin.compiled import envelope
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.base import Labels, ScoreLoss
 
 
 class CandidateHinge(ScoreLoss):
@@ -114,36 +114,6 @@ class CandidateHinge(ScoreLoss):
             return 0.0
         worst = np.maximum.reduceat(self._values(scores, y, starts, right), starts[:-1])
         return float(weight[right] @ np.maximum(worst, 0.0))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """See :meth:`ScoreLoss.slope_limits`: the true row has the slope of the chosen one."""
-        limits: Array = y[:, 1].copy() if self.rescaling == "slack" else np.ones(len(y))
-        if len(y):
-            starts, right = _starts(y), np.flatnonzero(y[:, 2])
-            limits[right] = np.maximum.reduceat(limits, starts[:-1])
-            limits *= np.repeat(weight[right], np.diff(starts))
-        return limits
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        starts, right = _starts(y), np.flatnonzero(y[:, 2])
-        if len(right) == 0:
-            return 0.0
-        truth = np.repeat(right, np.diff(starts))
-        above, lost = difference(high, high[truth])
-        slack = self.rescaling == "slack"
-        value, more = difference(1.0 if slack else y[:, 1], -above)
-        value += more + lost + (low - low[truth]) + (off + off[truth])
-        if slack:
-            value *= y[:, 1]
-        value[right] = 0.0
-        return float(weight[right] @ np.maximum.reduceat(value, starts[:-1]))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

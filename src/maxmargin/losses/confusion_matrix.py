@@ -13,7 +13,6 @@ from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.confusion_matrix_search import Errors, best_concave_matrix, check_concave
-from maxmargin.losses.precise_values import value_by_slopes
 
 #: limit on the confusion matrices enumerated for every cut: n = 4,000 samples if half of them are positive
 MAX_MATRICES = 4_000_000
@@ -86,17 +85,6 @@ class ConfusionMatrixLoss(ScoreLoss):
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`; weights must be ones."""
         return self._cut(scores, y, slack=False)
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        center = float(np.mean(high)) if self.shift_invariant else 0.0
-        return value_by_slopes(self, high, low, off, y, weight, center)
 
     def _cut(self, scores: Array, y: Labels, *, slack: bool) -> tuple[float, Array]:
         positive = y > 0
@@ -174,21 +162,6 @@ class AllConfusionMatrices(ConfusionMatrixLoss):
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         return self._cut(scores, y, slack=self.rescaling == "slack")
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """See :meth:`ScoreLoss.slope_limits`: with slack rescaling, the losses multiply the scores."""
-        largest = float(self._delta.max()) if self.rescaling == "slack" else 1.0
-        return np.full(len(y), largest)
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        return value_by_slopes(self, high, low, off, y, weight, 0.0)
 
 
 def confusion_matrix_losses(

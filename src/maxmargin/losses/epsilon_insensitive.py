@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.compiled import epsilon_insensitive
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms
 
 
@@ -74,22 +74,6 @@ class EpsilonInsensitive(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return float(epsilon_insensitive.value(scores, *self._rows(y), weight, self.smooth))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return 2.0 * float(np.sqrt(value * second)) + second if self.smooth else first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        target, width = self._rows(y)
-        apart, lost = difference(high, target)
-        lost = lost + low
-        sign = np.where(apart + lost < 0.0, -1.0, 1.0)
-        short, more = difference(sign * apart, width)
-        loss = np.maximum(0.0, short + (more + sign * lost + off))
-        return float(weight @ (loss * loss if self.smooth else loss))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from maxmargin.compiled import hinge, multiclass
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 
@@ -50,17 +50,6 @@ class Hinge(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return float(hinge.value(scores, y, weight, self.margin))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        short, lost = difference(self.margin, y * high)
-        return float(weight @ np.maximum(0.0, short + (lost - y * low + off)))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
@@ -136,22 +125,6 @@ class CrammerSinger(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return float(multiclass.value(scores, y, weight, self.cost))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return 2.0 * first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        here = np.arange(len(y))
-        apart, lost = difference(high, high[here, y][:, None])
-        lost = lost + (low - low[here, y][:, None])
-        total, more = difference(apart, -self.cost[y])
-        total = total + (more + lost + 2.0 * off[:, None])
-        total[here, y] = 0.0
-        return float(weight @ total.max(axis=1, initial=0.0))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

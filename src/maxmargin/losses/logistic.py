@@ -46,18 +46,6 @@ class Logistic(ScoreLoss):
         """See :meth:`ScoreLoss.value`."""
         return float(logistic.value(scores, y, weight))
 
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        margin = y * high
-        slope = np.exp(-np.logaddexp(0.0, margin))
-        return float(weight @ (np.logaddexp(0.0, -margin) + slope * (off - y * low)))
-
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))

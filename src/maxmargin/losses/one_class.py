@@ -49,16 +49,6 @@ class OneClass(ScoreLoss):
         """See :meth:`ScoreLoss.value`."""
         return self._hinge.value(scores, np.ones(len(scores)), weight)
 
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        return self._hinge.precise_value(high, low, off, np.ones(len(high)), weight)
-
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         return self._hinge.slopes(scores, other, np.ones(len(scores)), weight, ts)

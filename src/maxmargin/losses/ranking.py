@@ -6,7 +6,6 @@ and the rank of its relevance within the query.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy.typing as npt
 from maxmargin.compiled import listwise, pairs
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.losses.precise_values import MOST, pair_sum, value_by_slopes
 
 _NOTHING: Array = np.empty(0)
 _KINDS = {"equal": pairs.EQUAL, "difference": pairs.DIFFERENCE}
@@ -145,58 +143,11 @@ class PairHinge(_QueryLoss):
         """See :meth:`ScoreLoss.value`."""
         return float(pairs.cut(scores, y, weight, self._kind, self._matrix, _NOTHING)[0])
 
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`: for a limited number of pairs."""
-        bounds = np.flatnonzero(np.diff(_numbers(y), prepend=-1, append=-1))
-        if float(np.sum(np.diff(bounds).astype(np.float64) ** 2)) > MOST:
-            return None
-        total = 0.0
-        for lo, hi in pairwise(bounds):
-            relevance, own = y[lo:hi, 0], weight[lo:hi]
-            importance = np.maximum(0.0, relevance[:, None] - relevance)
-            if self._kind == pairs.MATRIX:
-                level = relevance.astype(np.int64)
-                importance = np.where(importance > 0.0, self._matrix[level[:, None], level], 0.0)
-            elif self._kind != _KINDS["difference"]:
-                importance = np.sign(importance)
-            importance *= own[:, None] * own
-            total += pair_sum(high[lo:hi], low[lo:hi], off[lo:hi], importance)
-        return total
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """See :meth:`ScoreLoss.slope_limits`: as if all pairs with other samples of the query had a loss."""
-        relevance, query = y[:, 0], _numbers(y)
-        importance = 1.0
-        if self._kind == pairs.MATRIX:
-            importance = float(np.tril(self._matrix, -1).max())
-        elif self._kind == _KINDS["difference"] and len(y):
-            importance = float(np.ptp(relevance))
-        limits: Array = importance * weight * np.bincount(query, weights=weight)[query]
-        return limits
-
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
         pairs.slopes(scores, other, y, weight, self._kind, self._matrix, ts, out)
         return out
-
-
-def _numbers(y: Labels) -> IntArray:
-    """The queries of the samples, numbered from 0."""
-    out: IntArray = np.cumsum(np.diff(y[:, 1], prepend=y[:1, 1]) != 0.0)
-    return out
-
-
-def _means(query: IntArray, values: Array) -> Array:
-    """The mean over the query of each sample."""
-    out: Array = (np.bincount(query, weights=values) / np.bincount(query))[query]
-    return out
 
 
 def _levels_matrix(importance: Any) -> Array:
@@ -220,28 +171,6 @@ class _ListLoss(_QueryLoss):
         """See :meth:`ScoreLoss.cut`."""
         gradient = np.empty_like(scores)
         return float(listwise.cut(scores, y, weight, self._kind, self._k, gradient)), gradient
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """See :meth:`ScoreLoss.slope_limits`: the weight of the query times 1 (NDCG: a difference of two
-        discounts) or times 2 / R or 2 / N (average precision: all pairs of a sample)."""
-        query = _numbers(y)
-        own = _means(query, weight)
-        if self._kind == listwise.PRECISION:
-            share = _means(query, np.sign(y[:, 0]))
-            share = np.where(y[:, 0] > 0.0, share, 1.0 - share)
-            own = own * 2.0 / (share * np.bincount(query)[query])
-        return own
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`: a constant per query leaves the loss unchanged."""
-        center = _means(_numbers(y), high)
-        return value_by_slopes(self, high, low, off, y, weight, center)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

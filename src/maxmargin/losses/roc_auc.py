@@ -6,10 +6,9 @@ import numpy as np
 
 from maxmargin.compiled import measures
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.confusion_matrix import check_two_classes
 from maxmargin.losses.hinge import Hinge
-from maxmargin.losses.precise_values import MOST, pair_sum
 
 
 class RocAuc(ScoreLoss):
@@ -43,31 +42,6 @@ class RocAuc(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return self._pairs(scores, y, weight)[0]
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`: for a limited number of pairs."""
-        if len(y) ** 2 > MOST:
-            return None
-        positive, total = np.maximum(0.0, np.sign(y)), float(np.sum(weight))
-        P = float(np.sum(weight * positive))
-        if not 0.0 < P < total:
-            return 0.0
-        importance = (weight * positive)[:, None] * (weight * (1.0 - positive))
-        return total / (P * (total - P)) * pair_sum(high, low, off, importance)
-
-    def slope_limits(self, y: Labels, weight: Array) -> Array:
-        """See :meth:`ScoreLoss.slope_limits`: as if all pairs had a loss."""
-        P, N = float(np.sum(weight[y > 0])), float(np.sum(weight[y <= 0]))
-        if not P * N > 0.0:
-            return np.zeros(len(y))
-        limits: Array = weight * np.where(y > 0, (P + N) / P, (P + N) / N)
-        return limits
 
     @staticmethod
     def _pairs(scores: Array, y: Labels, weight: Array) -> tuple[float, float, Array]:
@@ -115,17 +89,6 @@ class BalancedError(ScoreLoss):
         m = self._margins(y, weight)
         offset, gradient = self._hinge.cut(scores / m, y, weight * m)
         return offset, gradient / m
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return first
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        short, lost = difference(self._margins(y, weight), y * high)
-        return float(weight @ np.maximum(0.0, short + (lost - y * low + off)))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

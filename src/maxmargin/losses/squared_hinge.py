@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.compiled import squared_hinge
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss, difference
+from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms
 
 
@@ -53,17 +53,6 @@ class SquaredHinge(ScoreLoss):
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
         return float(squared_hinge.value(scores, y, weight, self.margin))
-
-    def change(self, value: float, first: float, second: float) -> float:
-        """See :meth:`ScoreLoss.change`."""
-        return 2.0 * float(np.sqrt(value * second)) + second
-
-    def precise_value(
-        self, high: Array, low: Array, off: Array, y: Labels, weight: Array
-    ) -> float | None:
-        """See :meth:`ScoreLoss.precise_value`."""
-        short, lost = difference(self.margin, y * high)
-        return float(weight @ np.maximum(0.0, short + (lost - y * low + off)) ** 2)
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""

@@ -12,7 +12,7 @@ from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
-from maxmargin.core.rounding import UNIT, Attained, level, unseen
+from maxmargin.core.rounding import Attained, level, unseen
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
@@ -20,9 +20,6 @@ from maxmargin.solvers.finite_answers import require_numbers
 
 #: relative differences of a lower bound above the objective that are due to rounding
 EQUAL, ROUNDED = 1e-9, 1e-7
-#: weights that end a fit above its tolerance, by less than LITTLE, are lengthened by these multiples of the
-#: unit roundoff
-LITTLE, LONGER = 0.1, (8.0, 128.0, 2048.0, 32768.0)
 
 
 def certify(
@@ -107,7 +104,7 @@ def at_point(
         lower_bound=min(lower, upper),
         gap=relative_gap(upper, lower),
         converged=result.converged and met,
-        stop_reason="stalled" if result.stop_reason == "gap" and not met else result.stop_reason,
+        stop_reason="rounding" if result.stop_reason == "gap" and not met else result.stop_reason,
     )
 
 
@@ -128,8 +125,9 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
     kind = CERTIFICATE_OF[risk.oracle]
     gap = float("inf") if kind == "lower_only" else relative_gap(upper, lower)
     proved = _met(problem.stopping, upper, lower, problem.C)
-    if state.stop == "gap" and not proved:
-        state.stop = "stalled"  # the loop met the rule only because of rounding
+    if state.stop in ("gap", "stalled") and not proved:
+        rounding = _rounding_prevents(risk, problem, state, upper, lower)
+        state.stop = "rounding" if rounding else "stalled"
     elif state.stop == "stalled" and proved:
         state.stop = "gap"  # the loop missed the rule only because of rounding
     if state.w.base is None:
@@ -160,26 +158,19 @@ def _confirmed(
         at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
         driver.passes += 1
         state.offer(candidate, at)
-    upper, lower = certify(risk, problem.regularizer, problem.C, state.w, state.dual)
-    if state.stop in ("gap", "stalled") and not _met(problem.stopping, upper, lower, problem.C):
-        upper = _lengthened(risk, problem, state, upper, lower)
-    return upper, lower
+    return certify(risk, problem.regularizer, problem.C, state.w, state.dual)
 
 
-def _lengthened(
+def _rounding_prevents(
     risk: Risk, problem: Problem, state: SolverState, upper: float, lower: float
-) -> float:
-    """Multiply the weights by a little more than one if that lowers the objective; the objective.
-
-    With margins of exactly one, rounded weights miss some of them by their last digit. At a large C that can
-    cost more than the norm. Longer weights cost next to nothing and miss none.
-    """
-    if risk.offers.proved is None or not relative_gap(upper, lower) < LITTLE:
-        return upper
-    shorter = state.w
-    for digits in LONGER:
-        w = problem.regularizer.primal((1.0 + digits * UNIT) * shorter)
-        value = _attained(risk, problem.regularizer, problem.C, w)
-        if value < upper:
-            upper, state.w = value, w
-    return upper
+) -> bool:
+    """Whether bounds miss the stopping rule because of what rounding may have changed: without that they
+    meet it, or that alone is more than the rule allows."""
+    omega, C = problem.regularizer, problem.C
+    if risk.offers.proved is None or state.dual is None or not np.isfinite(upper - lower):
+        return False
+    plain = omega.value(state.w) + C * float(risk.evaluate(state.w).upper)
+    trusted = state.dual.value(omega, risk.dim, Attained(upper, np.inf))
+    lost = max(0.0, upper - plain) + max(0.0, trusted - lower)
+    met = _met(problem.stopping, plain, trusted, C)
+    return met or lost > problem.stopping.allowed_gap(upper, C)

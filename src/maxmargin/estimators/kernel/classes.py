@@ -193,7 +193,7 @@ def not_worse(
         extras["restricted_gap_"] = relative_gap(F, extras["restricted_lower_bound_"])
     result = replace(result, objective=F, gap=relative_gap(F, result.lower_bound))
     met = result.certificate == "exact" and rule.met(Bounds(F, result.lower_bound, C))
-    if met and result.stop_reason == "stalled":
+    if met and result.stop_reason in ("stalled", "rounding"):
         result = replace(result, converged=True, stop_reason="gap")
     return replace(plain, result=result, extras=extras)
 

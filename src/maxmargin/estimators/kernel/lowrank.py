@@ -133,7 +133,7 @@ def _claimed(
     met = stopping_rule(estimator.tol).met(Bounds(objective - slack, lower, problem.C))
     reason = result.stop_reason
     if reason == "gap" and not met:
-        reason = "stalled"  # the tolerance is finer than the rounding errors of the features
+        reason = "rounding"  # of the features
     return replace(
         result,
         objective=objective,

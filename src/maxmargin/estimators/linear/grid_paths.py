@@ -175,7 +175,7 @@ def order_rows(trains: Sequence[IntArray], n: int) -> tuple[IntArray, list[list[
 
 def _point(result: SolveResult) -> PathPoint:
     """How this fit ended."""
-    if not result.history or result.stop_reason == "stalled":
+    if not result.history or result.stop_reason in ("stalled", "rounding"):
         return PathPoint()
     return PathPoint(result.history[-1].method, result.oracle_calls)
 

@@ -14,7 +14,7 @@ import numpy as np
 from maxmargin.compiled.products import blend
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import is_finite
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array, Vector
 from maxmargin.losses.base import ScoreLoss
 
@@ -189,10 +189,10 @@ class LossShard(LineShard):
         lengths = self.lengths()
         if lengths is None:
             return 0.0
-        n = len(scores)
         sizes = np.abs(gradient)
         total = abs(self.value_of(scores)) + float(np.vdot(sizes, np.abs(scores)))
         if self._offset is not None:
             total += float(np.vdot(sizes, np.abs(self._offset)))
         # use the longest row: for rows outside memory only a bound is known
-        return gamma(n) * (total + float(sizes.sum()) * float(np.max(lengths, initial=0.0)))
+        longest = float(np.max(lengths, initial=0.0))
+        return Scale(total, float(sizes.sum()) * longest, len(scores)).of_cut()

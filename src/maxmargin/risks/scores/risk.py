@@ -26,7 +26,7 @@ from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, row_lengths, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
 from maxmargin.duals.loaded_rows import Runs, RunsPart
-from maxmargin.duals.proofs import proved_risk
+from maxmargin.duals.proofs import loss_error, proved_risk, steepest
 from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
@@ -55,7 +55,7 @@ def _totals(rows: Rows) -> Array:
     here = rows.indices()
     known = row_lengths(rows.design, 0, rows.design.shape[0])
     lengths = None if known is None else np.hypot(known, rows.intercept)
-    limits = rows.loss.slope_limits(np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here])
+    limits = steepest(rows.loss, np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here])
     offset = None if rows.offset is None else rows.offset[here]
     return totals(limits, lengths[here] if isinstance(lengths, np.ndarray) else lengths, offset)
 
@@ -209,7 +209,7 @@ class ScoreRisk:
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: of the scores, and of the sum."""
+        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: for row norms, which take one pass."""
         rows = self.rows
         if self._totals is None and rows.loss.decomposable:
             self._totals = self.engine.reduce(ScoreShard.totals)
@@ -220,9 +220,8 @@ class ScoreRisk:
             return gamma(rows.n) * value
         # a score has an error of at most unit (|x| |w| + |o|)
         unit, length = gamma(rows.design.shape[1]), float(np.linalg.norm(w))
-        change = unit * (first * length + shift)
         squares = 2.0 * unit**2 * (second * length**2 + shift2)
-        return rows.loss.change(value, float(change), float(squares)) + gamma(rows.n) * value
+        return loss_error(rows, value, unit * (first * length + shift), squares)
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row of the feature matrix (0 outside the ranges)."""

@@ -9,6 +9,7 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.loaded_rows import PlacedRuns, Runs, RunsPart
+from maxmargin.duals.proofs import steepest
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
 from maxmargin.risks.lines.shard import LossShard
@@ -71,7 +72,7 @@ class ScoreShard(LossShard, BlockShard):
     def totals(self) -> Array:
         """Weighted sums over the rows of |x|, |x|^2, and of offsets |o|, |o|^2; NaN if unknown."""
         y, weight = self._labels
-        limits = self._loss.slope_limits(np.asarray(y), np.asarray(weight))
+        limits = steepest(self._loss, np.asarray(y), np.asarray(weight))
         return totals(limits, self.lengths(), self._offset)
 
 

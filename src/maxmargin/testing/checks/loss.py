@@ -36,7 +36,6 @@ def check_loss(
     - If defined, ``dual_terms(y)`` are consistent with the loss: the dual value of a sample never exceeds its
       loss, and equals it for the multipliers of the cut.
     - If defined, the derivatives and the conjugate of ``newton_terms(y)`` are correct.
-    - If defined, ``change`` is an upper bound of the change of the loss.
     - A loss of confusion matrices (:class:`maxmargin.losses.ConfusionMatrixLoss`) equals the maximum over
       all of them.
 
@@ -91,7 +90,6 @@ def check_loss(
         _check_line(loss, scores, other, y, weights, rng, where)
         _check_dual_terms(loss, scores, other, y, weights, where)
         _check_newton_terms(loss, scores, y, weights, where)
-        _check_change(loss, scores, other, y, weights, where)
         _check_tables(loss, scores, y, weights, where)
 
 
@@ -264,31 +262,6 @@ def _check_newton_terms(loss: Any, scores: Array, y: Any, weight: Array, where: 
         and abs(0.5 * (change[0] - change[1]) / step - theta.sum()) <= 1e-3 * (1.0 + theta.sum()),
         f"newton_terms ({where}): the second derivatives differ from finite differences of the first ones",
     )
-
-
-def _check_change(
-    loss: Any, scores: Array, other: Array, y: Any, weight: Array, where: str
-) -> None:
-    """Check that ``change`` is an upper bound of the change of the loss."""
-    if not hasattr(loss, "change"):
-        return
-    here = _at(_cut(loss, scores, y, weight, where), scores)
-    limits = loss.slope_limits(y, weight) if hasattr(loss, "slope_limits") else weight
-    for share in (1.0, 1e-3):
-        moved = scores + share * (other - scores)
-        apart = np.abs(moved - scores)
-        if apart.ndim == 2:
-            apart = apart.max(axis=1)
-        allowed = float(loss.change(here, float(limits @ apart), float(limits @ apart**2)))
-        if allowed == 0.0:  # the loss gives no bound
-            return
-        there = _at(_cut(loss, moved, y, weight, where), moved)
-        require_at_least(
-            here + allowed,
-            there,
-            f"change ({where}): the loss increases by more than the bound",
-            abs(here) + abs(there),
-        )
 
 
 def _check_tables(loss: Any, scores: Array, y: Any, weight: Array, where: str) -> None:
