@@ -68,6 +68,14 @@ _INSTEAD = {
 class NamedParameters(BaseEstimator):
     """Rejects unknown parameters with a message that says what to use instead."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if (
+            "__init__" in cls.__dict__
+        ):  # without this, help() and the documentation show that of __new__
+            given = inspect.signature(cls.__init__)
+            cls.__signature__ = given.replace(parameters=list(given.parameters.values())[1:])
+
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):
             advice = _advice(cls, name)

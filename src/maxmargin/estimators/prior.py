@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.structured.named_weights import NamedWeights
 
 #: a matrix with unit diagonal is singular if a pivot is below this
 SINGULAR = 1e-13
@@ -77,7 +78,7 @@ class GaussianPrior:
                 f"GaussianPrior takes at most one of {', '.join(FORMS)}, but {' and '.join(given)} are given."
             )
         for name in ("mean", "intercept_mean"):
-            if getattr(self, name) is not None:
+            if not isinstance(getattr(self, name), NamedWeights | None):
                 _numbers(getattr(self, name), name, 2 if name == "mean" else 1)
         for part in self._parts():
             part.check()
@@ -89,7 +90,9 @@ class GaussianPrior:
         Parameters
         ----------
         model : estimator
-            A fitted estimator with ``coef_``, and perhaps ``intercept_``.
+            A fitted estimator with ``coef_``, and perhaps ``intercept_``. The weights of a
+            :class:`SequenceTagger` are assigned by feature name and label: names that only the new tagger has
+            get the center 0, and names that only the old one has are dropped.
         **spread
             ``variance``, ``covariance``, ``precision`` or ``factor``.
 
@@ -98,6 +101,8 @@ class GaussianPrior:
         GaussianPrior
             The prior.
         """
+        if hasattr(model, "_named_weights"):
+            return cls(mean=model._named_weights(), **spread)
         center = np.array(model.coef_, dtype=np.float64)
         bias = getattr(model, "intercept_", None)
         bias = None if bias is None else np.array(bias, dtype=np.float64)

@@ -1,10 +1,10 @@
 """Exact kernel machines, optimized over large blocks: the solver's loop.
 
-    improve   optimize the dual over one block (:mod:`maxmargin.duals.kernel_blocks`); this also gives F and
-              D, from scores of the active samples in single precision
-    audit     when these meet the stopping rule: compute F of the point and D of its multipliers over all
-              samples in double precision. If these do not meet the rule, continue from there; in double
-              precision if rounding made the difference
+improve   optimize the dual over one block (:mod:`maxmargin.duals.kernel_blocks`); this also gives F and
+          D, from scores of the active samples in single precision
+audit     when these meet the stopping rule: compute F of the point and D of its multipliers over all
+          samples in double precision. If these do not meet the rule, continue from there; in double
+          precision if rounding made the difference
 """
 
 from __future__ import annotations
