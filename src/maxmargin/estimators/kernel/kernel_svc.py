@@ -230,7 +230,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         if len(classes.names) < 2:
             raise ValueError(
                 "KernelSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {classes.names[0]!r}"
+                f"class: {classes.names[0]}"
             )
         self._solve(rows, classes, settings)
         return self

@@ -208,7 +208,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         if len(self.classes_) < 2:
             raise ValueError(
                 "LinearSVC needs samples of at least 2 classes in the data, but the data contains only one "
-                f"class: {self.classes_[0]!r}"
+                f"class: {self.classes_[0]}"
             )
         margin = check_margins(sample_margin, rows.n)
         model = linear_model(self, rows, classes, margin)

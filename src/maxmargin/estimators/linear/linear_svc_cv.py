@@ -243,7 +243,7 @@ class LinearSVCCV(LinearDecision, NamedParameters):
         if len(self.classes_) < 2:
             raise ValueError(
                 "LinearSVCCV needs samples of at least 2 classes in the data, but the data contains only "
-                f"one class: {self.classes_[0]!r}"
+                f"one class: {self.classes_[0]}"
             )
         return codes
 

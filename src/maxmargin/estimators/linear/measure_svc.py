@@ -235,7 +235,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 "MeasureSVC needs samples of 2 classes in the data, but the data contains only one "
-                f"class: {self.classes_[0]!r}"
+                f"class: {self.classes_[0]}"
             )
         return np.where(y == self.classes_[1], 1.0, -1.0)
 

@@ -15,7 +15,12 @@ from maxmargin.estimators.watching import Watch
 
 
 def svc_path(
-    X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
+    X: Any,
+    y: Any = None,
+    Cs: Sequence[float] | None = None,
+    *,
+    sample_weight: Any = None,
+    **params: Any,
 ) -> list[LinearSVC]:
     """Fit a :class:`LinearSVC` for each C, in little more time than the hardest one takes.
 
@@ -27,7 +32,7 @@ def svc_path(
     X : array, sparse matrix or data frame of shape (n_samples, n_features)
         The samples.
     y : array of shape (n_samples,)
-        Class labels.
+        Class labels. Omit it for a data set, which contains its own.
     Cs : sequence of float
         Values of C, in any order.
     sample_weight : array of shape (n_samples,), optional
@@ -60,6 +65,8 @@ def svc_path(
     >>> path[0].objective_ < path[2].objective_
     True
     """
+    if Cs is None:
+        raise TypeError("svc_path needs values of C: svc_path(X, y, Cs=[0.1, 1.0]).")
     values = [float(C) for C in np.ravel(Cs)]
     if not values:
         raise ValueError("Cs is empty: give at least one value of C.")
