@@ -58,7 +58,7 @@ def test_every_measure_converges(measure):
     assert svc.intercept_.shape == (1,)
     assert set(svc.predict(X)) <= {"no", "yes"}
     np.testing.assert_allclose(
-        svc.decision_function(X), X @ svc.coef_[0] + svc.intercept_[0], atol=1e-12
+        svc.decision_function(X), X @ svc.coef_[0] + svc.intercept_[0] - svc.threshold_, atol=1e-12
     )
 
 
@@ -177,3 +177,40 @@ def test_clone_pickle_and_warm_start():
     first = svc.n_iter_
     assert svc.fit(X, y).n_iter_ <= first
     assert svc.history_[0]["objective"] <= again.objective_ * (1 + 1e-12)
+
+
+def overlapping():
+    """3 % positives, for which zero weights minimize the convex bound of F1 for every C."""
+    return make_classification(
+        3000, 30, n_informative=8, weights=[0.97], flip_y=0.02, class_sep=0.7, random_state=3
+    )
+
+
+def test_zero_weights_give_a_warning_with_a_remedy():
+    X, y = overlapping()
+    with pytest.warns(UserWarning, match="All weights are zero.*TunedThreshold") as seen:
+        svc = MeasureSVC("f1").fit(X, y)
+    assert not svc.coef_.any()
+    assert seen[0].filename == __file__  # the user's line
+    assert svc.score(X, y) > 0.0  # at least the better of the two constant predictions
+
+
+@pytest.mark.parametrize("measure", ["f1", "q", "kld", lambda tp, fp, fn, tn: (fp + 2 * fn) / 500])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_threshold_has_a_better_score_on_the_training_data(measure, seed):
+    X, y = rare(seed)
+    svc = MeasureSVC(measure, C=0.1).fit(X, y)
+    best, scores = svc.score(X, y), np.sort(X @ svc.coef_[0] + svc.intercept_[0])
+    chosen = svc.threshold_
+    for other in (0.0, scores[0] - 1.0, scores[-1] + 1.0, *(0.5 * (scores[1:] + scores[:-1]))):
+        svc.threshold_ = other
+        assert svc.score(X, y) <= best + 1e-12
+    svc.threshold_ = chosen
+    called = X @ svc.coef_[0] + svc.intercept_[0] > chosen
+    assert (svc.predict(X) == svc.classes_[called.astype(int)]).all()
+
+
+@pytest.mark.parametrize("measure", ["error", "balanced_error", "roc_auc", "prbep"])
+def test_sums_and_rankings_keep_the_threshold_zero(measure):
+    X, y = rare()
+    assert MeasureSVC(measure).fit(X, y).threshold_ == 0.0

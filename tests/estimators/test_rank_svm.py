@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone, is_regressor
+from sklearn.metrics import average_precision_score, ndcg_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -189,3 +190,44 @@ def test_web_search():
         est = RankSVM(**params).fit(X, y, groups)
         assert est.converged_
         assert est.score(Z, z, others) > 0.65
+
+
+def test_missing_groups_in_a_search_give_a_warning():
+    X, y, q = _three_levels()
+    with pytest.warns(UserWarning, match="set_fit_request"):
+        GridSearchCV(RankSVM(), {"C": [1.0]}, cv=GroupKFold(3)).fit(X, y, groups=q)
+
+
+@pytest.mark.parametrize("k", [None, 3])
+def test_the_score_is_the_metric_of_the_loss(k):
+    X, y, q = _three_levels()
+    ranker = RankSVM(loss="ndcg", k=k).fit(X, y, q)
+    scores = ranker.predict(X)
+    each = [ndcg_score(y[q == g][None], scores[q == g][None], k=k) for g in np.unique(q)]
+    assert ranker.score(X, y, q) == pytest.approx(np.mean(each))
+    ranker = RankSVM(loss="map").fit(X, y > 1, q)
+    scores = ranker.predict(X)
+    each = [average_precision_score(y[q == g] > 1, scores[q == g]) for g in np.unique(q)]
+    assert ranker.score(X, y > 1, q) == pytest.approx(np.mean(each))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"qid": [0, 1]}, TypeError, "use groups"),
+        ({"group": [60]}, TypeError, "np.repeat"),
+        ({"other": 1}, TypeError, "unexpected keyword argument 'other'$"),
+        ({"groups": [20, 40]}, ValueError, "sizes of queries"),
+    ],
+)
+def test_names_and_forms_of_other_libraries(options, error, text):
+    X, y, _ = _three_levels()
+    with pytest.raises(error, match=text):
+        RankSVM().fit(X, y, **options)
+
+
+def _three_levels():
+    rng = np.random.default_rng(0)
+    X, q = rng.normal(size=(60, 4)), np.repeat(np.arange(6), 10)
+    y = np.tile([0, 0, 0, 0, 1, 1, 1, 2, 2, 2], 6)
+    return X + 0.3 * y[:, None], y, q

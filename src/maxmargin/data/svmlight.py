@@ -65,6 +65,11 @@ def read_svmlight(
            [0.  , 0.25, 0.  , 0.  ]])
     """
     name, lines, width = os.fspath(path), 1, n_features or 0
+    if os.path.isdir(name):
+        raise IsADirectoryError(
+            f"{name} is a folder, and read_svmlight reads one file. If it is a data set, use "
+            "maxmargin.data.open."
+        )
     queries: bool | None = None
     with opened(name) as file:
         for text in _whole_lines(file, text_bytes):

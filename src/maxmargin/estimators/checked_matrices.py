@@ -31,10 +31,16 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         return (X, y) if isinstance(y, np.ndarray) else X
     if sp.issparse(X):
         X = sound(X)
-    out = validation.validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-        ensure_all_finite=False, **options,
-    )  # fmt: skip
+    try:
+        out = validation.validate_data(
+            estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
+            ensure_all_finite=False, **options,
+        )  # fmt: skip
+    except ValueError as error:
+        advice = _about_strings(X)
+        if advice:
+            raise ValueError(f"{advice} ({error})") from error
+        raise
     rows = out[0] if isinstance(out, tuple) else out
     if sp.issparse(rows):
         if rows is not X:  # converted, perhaps to a type in which large numbers are infinite
@@ -46,6 +52,27 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         column = j if names is None else f"{j} ({names[j]!r})"
         raise not_finite("X", rows.reshape(-1)[at], row_name(i), column)
     return out
+
+
+def _about_strings(X: Any) -> str:
+    """What to do with text where numbers are expected; empty if there is none."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        for name in X.columns:
+            column = np.asarray(X[name])
+            value = next((value for value in column if isinstance(value, str)), None)
+            if value is not None:
+                return (
+                    f"column {name!r} of X contains text, such as {value!r}: encode it, for example by "
+                    "sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or drop it."
+                )
+        return ""
+    first = next(iter(X), None) if isinstance(X, list | tuple | np.ndarray) and len(X) else None
+    if isinstance(first, str):
+        return (
+            "X contains text: turn documents into numbers by a vectorizer, for example "
+            "make_pipeline(sklearn.feature_extraction.text.TfidfVectorizer(), estimator)."
+        )
+    return ""
 
 
 def _is_plain(

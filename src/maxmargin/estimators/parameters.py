@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 _SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
 _NO_L1 = "leave it out; the regularizer is 1/2 |w|^2 (scikit-learn's 'l2') or set by prior="
@@ -65,8 +65,43 @@ _INSTEAD = {
 }
 
 
+_NO_KERNEL_REGRESSION = (
+    "the model is linear; for a kernel, put sklearn.kernel_approximation.Nystroem before it"
+)
+
+
+class Missing:
+    """A method that scikit-learn's classifiers have and this one does not: an AttributeError with advice."""
+
+    def __init__(self, advice: str) -> None:
+        self.advice = advice
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self.name!r}: {self.advice}"
+        )
+
+
+#: predict_proba of classifiers
+NO_PROBABILITIES = (
+    "margins are not probabilities. Use decision_function, or wrap the classifier in "
+    "sklearn.calibration.CalibratedClassifierCV."
+)
+
+
 class NamedParameters(BaseEstimator):
     """Rejects unknown parameters with a message that says what to use instead."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if (
+            "__init__" in cls.__dict__
+        ):  # without this, help() and the documentation show that of __new__
+            given = inspect.signature(cls.__init__)
+            cls.__signature__ = given.replace(parameters=list(given.parameters.values())[1:])
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):
@@ -125,6 +160,8 @@ def _advice(cls: Any, name: str) -> str:
     """What to use instead of an unknown parameter, or an empty string."""
     known = [*_parameters(cls)][1:]
     advice = _INSTEAD.get(name, "")
+    if advice == _KERNEL and not issubclass(cls, ClassifierMixin):
+        advice = _NO_KERNEL_REGRESSION
     if advice.startswith("use ") and advice.split()[1].strip(",=") not in known:
         advice = ""
     if advice:

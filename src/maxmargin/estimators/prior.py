@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.matrices import canonical
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.named_weights import NamedWeights
 
 #: a matrix with unit diagonal is singular if a pivot is below this
 SINGULAR = 1e-13
@@ -73,7 +74,7 @@ class GaussianPrior:
                 f"GaussianPrior takes at most one of {', '.join(FORMS)}, but {' and '.join(given)} are given."
             )
         for name in ("mean", "intercept_mean"):
-            if getattr(self, name) is not None:
+            if not isinstance(getattr(self, name), NamedWeights | None):
                 _numbers(getattr(self, name), name, 2 if name == "mean" else 1)
         for part in self._parts():
             _cholesky(part.matrix, part.kind)
@@ -85,7 +86,9 @@ class GaussianPrior:
         Parameters
         ----------
         model : estimator
-            A fitted estimator with ``coef_``, and perhaps ``intercept_``.
+            A fitted estimator with ``coef_``, and perhaps ``intercept_``. The weights of a
+            :class:`SequenceTagger` are assigned by feature name and label: names that only the new tagger has
+            get the center 0, and names that only the old one has are dropped.
         **spread
             ``variance``, ``covariance`` or ``precision``.
 
@@ -94,6 +97,8 @@ class GaussianPrior:
         GaussianPrior
             The prior.
         """
+        if hasattr(model, "_named_weights"):
+            return cls(mean=model._named_weights(), **spread)
         center = np.array(model.coef_, dtype=np.float64)
         bias = getattr(model, "intercept_", None)
         bias = None if bias is None else np.array(bias, dtype=np.float64)

@@ -223,7 +223,7 @@ def require_two_classes(estimator: Any, classes: Any) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"{type(estimator).__name__} needs samples of at least 2 classes in the data, but the data "
-            f"contains only one class: {classes[0]!r}"
+            f"contains only one class: {classes[0]}"
         )
 
 

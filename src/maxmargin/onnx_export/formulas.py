@@ -74,6 +74,7 @@ def _linear(graph: OnnxGraph, estimator: Any, x: str) -> str:
     W = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     b = 0.0 if isinstance(estimator, RankSVM) else estimator.intercept_
     b = np.broadcast_to(np.asarray(b, dtype=np.float64).ravel(), len(W))
+    b = b - estimator.threshold_ if isinstance(estimator, MeasureSVC) else b
     products = graph.add("MatMul", x, graph.constant("coef", W.T))
     return graph.add("Add", products, graph.constant("intercept", b))
 

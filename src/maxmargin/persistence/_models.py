@@ -66,6 +66,7 @@ _CLASSIFIER: Fields = {
     "coef_": f.array("outputs", "d"),
     "intercept_": f.array("outputs"),
 }
+_MEASURE: Fields = {**_CLASSIFIER, "threshold_": f.of_type(float)}
 _REGRESSION: Fields = {**_LINEAR, "coef_": f.array("d"), "intercept_": f.array(1)}
 _RANKER: Fields = {
     **_FEATURES,
@@ -330,7 +331,7 @@ MODELS: dict[str, Model] = {
         Model(LatentStructuredSVM, _LATENT, _task_name),
         Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
         Model(LinearSVR, _REGRESSION, read=_read_linear),
-        Model(MeasureSVC, _CLASSIFIER, read=_read_classifier),
+        Model(MeasureSVC, _MEASURE, read=_read_classifier),
         Model(RankSVM, _RANKER),
         Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
         Model(StructuredSVM, _STRUCTURED, _task_name),

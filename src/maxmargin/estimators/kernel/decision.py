@@ -17,6 +17,7 @@ from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.scores import KernelScores, SupportSegment
+from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.validation import loaded, scored
 from maxmargin.kernels import Kernel
 
@@ -31,6 +32,7 @@ class KernelDecision(ClassifierMixin):
     intercept_: Array
     n_support_: IntArray
     classes_: npt.NDArray[Any]
+    predict_proba = Missing(NO_PROBABILITIES)
     decision_function_shape: str
     n_jobs: int | None
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.validation import finite_scores, rows_for, scored
 
 
@@ -20,6 +21,7 @@ class LinearDecision(ClassifierMixin):
     coef_: Array
     intercept_: Array
     classes_: npt.NDArray[Any]
+    predict_proba = Missing(NO_PROBABILITIES)
 
     @documented
     def decision_function(self, X: Any) -> Array:

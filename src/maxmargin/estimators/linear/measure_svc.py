@@ -10,14 +10,16 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from maxmargin.core.result import Start
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import compact, take
+from maxmargin.data.design import Design, compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
     as_copies,
+    best_threshold,
     counts_rows,
     declared,
     measure_loss,
@@ -87,6 +89,11 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         Weights.
     intercept_ : array of shape (1,)
         Intercept.
+    threshold_ : float
+        Samples with ``X coef_ + intercept_ > threshold_`` are predicted as positive. For metrics of the
+        confusion matrix that are not sums over samples, such as "f1", it maximizes the metric on the training
+        data, because weights that minimize the convex bound may rank the samples well and still put 0 in the
+        wrong place. Otherwise 0. ``intercept_`` and the certificate do not depend on it.
     {classes_}
         The second is the positive class.
     {n_features_in_}
@@ -204,16 +211,17 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
                 regularizer=weights.norm,
                 start=self._start(design.shape[1], intercept, weights),
                 fitted=lambda w: self._attributes(
-                    weights.whole(w), risk, lambda coef: design.dot(coef, 0, len(sign))
+                    weights.whole(w), risk, lambda w: _scores(design, intercept, w)
                 ),
                 data=data,
                 keeping=keeping,
             )
             found = self._attributes(  # the workers are now free to compute scores
-                weights.whole(result.w), risk, lambda coef: risk.scores(risk.evaluate(coef))
+                weights.whole(result.w), risk, lambda w: risk.scores(risk.evaluate(w))
             )
         for name, value in found.items():
             setattr(self, name, value)
+        self._warn_if_trivial()
         return self
 
     def _signs(self, y: Any) -> Array:
@@ -249,13 +257,26 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         self, w: Array, risk: ScoreRisk, scores: Callable[[Array], Array]
     ) -> dict[str, Any]:
         d, intercept = risk.rows.design.shape[1], risk.rows.intercept
-        coef, bias = w[:d].copy(), 0.0
+        sign, weight = risk.rows.y, risk.rows.weight
+        coef, bias, cutoff, found = w[:d].copy(), 0.0, 0.0, scores(w)
         if intercept != 0.0:
             bias = intercept * float(w[d])
         elif self.fit_intercept and self._set_afterwards():
-            sign, weight = risk.rows.y, risk.rows.weight
-            bias = -threshold(scores(coef), weight, float(np.sum(weight[sign > 0])))
-        return {"coef_": coef[None], "intercept_": np.array([bias])}
+            bias = -threshold(found, weight, float(np.sum(weight[sign > 0])))
+        if not self._set_afterwards():
+            cutoff = best_threshold(self.measure, self._declared(), found, sign > 0, weight)
+        return {"coef_": coef[None], "intercept_": np.array([bias]), "threshold_": cutoff}
+
+    def _warn_if_trivial(self) -> None:
+        """Warn if the weights are zero, so that all samples get the same label."""
+        if self.coef_.any():
+            return
+        warn_user(
+            "All weights are zero, so MeasureSVC predicts the same class for every sample: up to tol, the "
+            f"convex bound of measure={self.measure!r} is smallest there. This happens if a class is rare "
+            "and the classes overlap; another C does not change it. Use LinearSVC in "
+            "sklearn.model_selection.TunedThresholdClassifierCV instead, or better features."
+        )
 
     def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:
         """The weights of the previous fit, if their shape is right for this problem."""
@@ -265,6 +286,22 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             return None
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
         return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
+
+    @documented
+    def decision_function(self, X: Any) -> Array:
+        """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            The larger, the more confident the prediction of the second class.
+        """
+        scores = super().decision_function(X)
+        return scores - self.threshold_
 
     @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -319,3 +356,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _scores(design: Design, intercept: float, w: Array) -> Array:
+    scores: Array = design.dot(w[: design.shape[1]].copy(), 0, design.shape[0])
+    return scores + intercept * w[-1] if intercept != 0.0 else scores

@@ -183,6 +183,47 @@ def measured(
     )
 
 
+def best_threshold(
+    measure: Any, loss: ScoreLoss | None, scores: Array, positive: Any, weight: Array
+) -> float:
+    """The threshold with the smallest loss if samples with a larger score are predicted as positive.
+
+    ``loss`` is what :func:`declared` returns. The threshold is 0 if no other is better, and for losses that
+    are sums over samples or pairs, or that are computed from the highest scores.
+    """
+    table = measure if loss is None else getattr(loss, "loss", None)
+    if table is None or (loss is not None and loss.shift_invariant):
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], weight[order] * positive[order]
+    # the numbers of samples with a score above a threshold, and what they contain
+    counts = np.concatenate([[0], np.flatnonzero(np.diff(ranked)) + 1, [len(ranked)]])
+    tp = np.concatenate([[0.0], np.cumsum(hits)])[counts]
+    fp = np.concatenate([[0.0], np.cumsum(weight[order] - hits)])[counts]
+    of_each = table if loss is not None else np.vectorize(_of_counts(table), otypes=[np.float64])
+    losses = np.asarray(of_each(tp, fp, tp[-1] - tp, fp[-1] - fp), dtype=np.float64)
+    losses = np.where(losses < 0.0, np.inf, losses)  # negative: the table is not allowed
+    best, at_zero = int(np.argmin(losses)), np.searchsorted(counts, np.count_nonzero(scores > 0.0))
+    if losses[best] >= losses[at_zero]:
+        return 0.0
+    first, last = ranked[0], ranked[-1]  # no sample or all of them: well outside of the scores
+    padded = np.concatenate(
+        [[first + 2.0 * max(1.0, abs(first))], ranked, [last - 2.0 * max(1.0, abs(last))]]
+    )
+    return 0.5 * float(padded[counts[best]] + padded[counts[best] + 1])
+
+
+def _of_counts(measure: Callable[..., Any]) -> Callable[..., float]:
+    """A user's function of four whole numbers; 0 if there are no errors."""
+
+    def loss(tp: float, fp: float, fn: float, tn: float) -> float:
+        if fp == 0.0 and fn == 0.0:
+            return 0.0
+        return float(measure(round(tp), round(fp), round(fn), round(tn)))
+
+    return loss
+
+
 def _loss_of_table(measure: ScoreLoss, *table: float) -> float:
     """The loss of a confusion matrix, from the method ``loss`` of a user's object."""
     loss = getattr(measure, "loss", None)

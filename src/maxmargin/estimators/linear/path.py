@@ -10,7 +10,12 @@ from maxmargin.estimators.paths import fit_path
 
 
 def svc_path(
-    X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
+    X: Any,
+    y: Any = None,
+    Cs: Sequence[float] | None = None,
+    *,
+    sample_weight: Any = None,
+    **params: Any,
 ) -> list[LinearSVC]:
     """Fit a :class:`LinearSVC` for each C, in little more time than the hardest one takes.
 
@@ -22,7 +27,7 @@ def svc_path(
     X : array, sparse matrix or data frame of shape (n_samples, n_features)
         The samples.
     y : array of shape (n_samples,)
-        Class labels.
+        Class labels. Omit it for a data set, which contains its own.
     Cs : sequence of float
         Values of C, in any order.
     sample_weight : array of shape (n_samples,), optional
@@ -55,6 +60,8 @@ def svc_path(
     >>> path[0].objective_ < path[2].objective_
     True
     """
+    if Cs is None:
+        raise TypeError("svc_path needs values of C: svc_path(X, y, Cs=[0.1, 1.0]).")
     return fit_path(
         "svc_path",
         Cs,

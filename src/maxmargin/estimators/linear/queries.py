@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import average_precision_score, ndcg_score
 from sklearn.utils.validation import column_or_1d
 
 from maxmargin.core.vectors import Array, IntArray
@@ -34,14 +35,35 @@ def groups_of(X: Any, groups: Any) -> Any:
     return X.group if groups is None and isinstance(X, Dataset) else groups
 
 
+def reject_names(unknown: dict[str, Any]) -> None:
+    """Raise TypeError for arguments of ``fit`` with other names, as other libraries use them."""
+    for name in unknown:
+        advice = {
+            "qid": "use groups, the query of each sample",
+            "query_id": "use groups, the query of each sample",
+            "group": "use groups, the query of each sample; for sizes of queries "
+            "groups=np.repeat(np.arange(len(sizes)), sizes)",
+        }.get(name)
+        raise TypeError(
+            f"RankSVM.fit() got an unexpected keyword argument {name!r}"
+            + (f": {advice}." if advice else "")
+        )
+
+
 def check_groups(groups: Any, n: int) -> npt.NDArray[Any]:
     """The query of each sample, as the index of its name in sorted order."""
     if groups is None:
         return np.zeros(n, dtype=np.int64)
     groups = column_or_1d(np.asarray(groups))
     if len(groups) != n:
+        sizes = groups.dtype.kind in "iu" and int(groups.sum()) == n
+        advice = (
+            " These look like sizes of queries: use np.repeat(np.arange(len(groups)), groups)."
+            if sizes
+            else ""
+        )
         raise ValueError(
-            f"groups has {len(groups)} entries, but X has {n} samples: pass one query for each."
+            f"groups has {len(groups)} entries, but X has {n} samples: pass one query for each.{advice}"
         )
     if groups.dtype.kind == "f" and not np.isfinite(groups).all():
         raise ValueError("groups contains NaN or infinite values: pass a query for every sample.")
@@ -148,6 +170,32 @@ def _pair_sums(loss: ScoreLoss, labels: Array, weight: Array) -> Array:
     for lo, hi in pairwise(bounds.tolist()):
         out[lo:hi] = loss.value(zero[lo:hi], labels[lo:hi], weight[lo:hi]) or 1.0
     return out
+
+
+def list_quality(
+    scores: Array, y: Array, groups: Any, weight: Array, k: int | None, kind: str
+) -> float:
+    """Mean over queries of NDCG@k or of the average precision, as scikit-learn computes them.
+
+    Queries without a relevant sample, or with relevant samples only for the average precision, are skipped.
+    """
+    codes = check_groups(groups, len(y))
+    order = np.argsort(codes, kind="stable")
+    values, weights = [], []
+    for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        some = part[weight[part] > 0.0]
+        gains = y[some]
+        if len(some) < 2 or not gains.any() or (kind == "map" and gains.all()):
+            continue
+        values.append(
+            ndcg_score(gains[None], scores[some][None], k=k)
+            if kind == "ndcg"
+            else average_precision_score(gains, scores[some])
+        )
+        weights.append(weight[some[0]])
+    if not values:
+        raise ValueError("there is no query to score: in no query do two samples differ in y.")
+    return float(np.average(values, weights=weights))
 
 
 def pair_accuracy(scores: Array, y: Array, groups: Any, weight: Array) -> float:

@@ -14,17 +14,31 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.core.result import Start
+from maxmargin.core.user_warnings import called_by, warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
-from maxmargin.estimators.linear.queries import groups_of, pair_accuracy, queries
+from maxmargin.estimators.linear.queries import (
+    groups_of,
+    list_quality,
+    pair_accuracy,
+    queries,
+    reject_names,
+)
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
+
+_NOT_ROUTED = (
+    "RankSVM was fitted in a search or a cross-validation without groups, so it compared all samples as if "
+    "they belonged to one query. scikit-learn passes groups to the splitter only, unless they are requested: "
+    "call sklearn.set_config(enable_metadata_routing=True), and use "
+    "RankSVM().set_fit_request(groups=True).set_score_request(groups=True)."
+)
 
 
 @documented
@@ -155,6 +169,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         groups: Any = None,
         sample_weight: Any = None,
         resume_from: Any = None,
+        **unknown: Any,
     ) -> Self:
         """Fit the model.
 
@@ -171,18 +186,23 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             weights. For ``"map"`` and ``"ndcg"``: query weights, which must be the same for all samples of a
             query.
         {resume_from}
+        **unknown : dict
+            Not used; other names, such as ``qid``, are an error that says what to use.
 
         Returns
         -------
         RankSVM
             The fitted estimator.
         """
+        reject_names(unknown)
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight, numeric=True)
         keeping = FitCheckpoint(
             self, resume_from, X=X, y=y, groups=groups, sample_weight=sample_weight
         )
         groups = groups_of(X, groups)
+        if groups is None and called_by("sklearn.model_selection"):
+            warn_user(_NOT_ROUTED)
         relevance = np.asarray(rows.y[:], dtype=np.float64)
         self.levels_ = np.unique(relevance)
         problem = queries(self, relevance, self.levels_, groups, rows.weight[:])
@@ -237,10 +257,13 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
     @documented
     def score(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean over queries of the fraction of correctly ordered pairs; ties count half.
+        """Return the quality that the ranker was trained for: the mean over queries, at most 1.
 
-        This is Kendall's tau of each query, scaled to the range from 0 to 1 and ignoring pairs of equal
-        relevance. Queries without pairs are skipped. For NDCG see :func:`sklearn.metrics.ndcg_score`.
+        For ``loss="pairs"`` the fraction of correctly ordered pairs (ties count half): Kendall's tau, scaled
+        to the range from 0 to 1 and ignoring pairs of equal relevance. For ``"ndcg"`` the NDCG at ``k``, and
+        for ``"map"`` the average precision, as in :func:`sklearn.metrics.ndcg_score` and
+        :func:`sklearn.metrics.average_precision_score`. Queries whose samples are all equally relevant are
+        skipped.
 
         Parameters
         ----------
@@ -251,12 +274,13 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             Query of each sample. By default all samples are one query, but ``groups`` is required after a fit
             with several queries. Omit it for a data set that contains groups.
         {score_weight}
-            A pair is weighted by the product of the weights of its samples.
+            A pair is weighted by the product of the weights of its samples; for "map" and "ndcg" a query by
+            the weight of its samples.
 
         Returns
         -------
         float
-            1 if all pairs are in the right order, about 0.5 for random scores.
+            1 if all samples are in the right order.
         """
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
@@ -270,7 +294,10 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 "groups=np.zeros(len(y)).)"
             )
         weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        return pair_accuracy(scores, y, groups, weight)
+        if self.loss == "pairs":
+            return pair_accuracy(scores, y, groups, weight)
+        gains = (y >= self.levels_[-1]).astype(np.float64) if self.loss == "map" else y
+        return list_quality(scores, gains, groups, weight, self.k, self.loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

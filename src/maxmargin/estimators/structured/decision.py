@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.confidence import calibration_table, margins_of
 from maxmargin.estimators.structured.explanation import TaggerExplanation, explain
@@ -23,6 +24,13 @@ from maxmargin.tasks.chains.chain import Chain
 from maxmargin.tasks.chains.examples import NoLabeling, predict_stacked
 from maxmargin.tasks.chains.k_best import k_best_stacked, max_marginals_stacked
 from maxmargin.tasks.chains.second_order import contract
+
+
+def states_of(classes: list[Any], task: Chain) -> list[Any]:
+    """The labels, or pairs of them."""
+    if task.n_labels == len(classes):
+        return list(classes)
+    return [(before, label) for before in [*classes, None] for label in classes]
 
 
 class ChainDecision:
@@ -42,9 +50,7 @@ class ChainDecision:
     def states_(self) -> list[Any]:
         """The labels, or pairs of them."""
         check_is_fitted(self, "weights_")
-        if self.task_.n_labels == len(self.classes_):
-            return list(self.classes_)
-        return [(before, label) for before in [*self.classes_, None] for label in self.classes_]
+        return states_of(self.classes_, self.task_)
 
     @property
     def coef_(self) -> Array:
@@ -65,6 +71,23 @@ class ChainDecision:
     def stops_(self) -> Array:
         """Scores of last states."""
         return self._part(3)
+
+    def _named_weights(self) -> NamedWeights:
+        """The center of ``GaussianPrior.around(tagger)``."""
+        check_is_fitted(self, "weights_")
+        if self.expansion_ is not None:
+            raise ValueError(
+                "a tagger with a kernel has no weights of features to put a prior around."
+            )
+        names = None if self.vectorizer_ is None else feature_names(self.vectorizer_)
+        return NamedWeights(
+            names,
+            tuple(self.states_),
+            np.array(self.coef_.T),
+            np.array(self.transitions_),
+            np.array(self.starts_),
+            np.array(self.stops_),
+        )
 
     def _part(self, number: int) -> Array:
         check_is_fitted(self, "weights_")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,10 +17,12 @@ from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
+from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured import sequences as seq
-from maxmargin.estimators.structured.decision import ChainDecision
+from maxmargin.estimators.structured.decision import ChainDecision, states_of
 from maxmargin.estimators.structured.kernel_inputs import (
     check_kernel,
     forget_kernel,
@@ -79,8 +83,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         that agree with the known labels, once, and then trains on all. A wrong label at such a token costs
         nothing. (To supply your own labels, pass them with a ``token_weight`` of 0.)
     {prior}
-        It applies to the flat array ``weights_``. If features and labels stay the same,
-        ``GaussianPrior(mean=last.weights_)`` updates an earlier tagger.
+        It applies to the flat array ``weights_``. ``GaussianPrior.around(last)`` updates an earlier tagger:
+        its weights are assigned by feature name and label.
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a
         prior has more than a center.
@@ -255,7 +259,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             sample_weight=weight,
             token_weight=data.weight,
         )
-        weights = weigh(self, task.dim)
+        weights = self._weighing(task, classes, vectorizer)
         about = self._about(data) if self.warm_start else None
         fitted: dict[str, Any] = {
             "classes_": classes,
@@ -283,6 +287,21 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if self.warm_start:
             self._kept = keep(about, result)
         return self
+
+    def _weighing(self, task: Chain, classes: list[Any], vectorizer: Any) -> Weighing:
+        """The prior in the order of these features and labels."""
+        prior = self.prior
+        if isinstance(prior, GaussianPrior) and isinstance(prior.mean, NamedWeights):
+            names = None if vectorizer is None else feature_names(vectorizer)
+            assert task.n_features is not None
+            mean = prior.mean.aligned(names, task.n_features, states_of(classes, task))
+            prior = replace(prior, mean=mean)
+        elif isinstance(prior, GaussianPrior) and np.ndim(prior.mean) and vectorizer is not None:
+            raise ValueError(
+                "prior: mean is an array, but the features have names, and their order depends on the data. "
+                "Use GaussianPrior.around(tagger), which assigns weights by name and label."
+            )
+        return weigh(SimpleNamespace(prior=prior), task.dim)
 
     def _tagged_data(
         self,

@@ -1,0 +1,68 @@
+"""Errors name what is wrong and what to use instead."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+import maxmargin
+from maxmargin import KernelSVC, LinearSVC, LinearSVR, MeasureSVC, data, svc_path
+
+X = np.random.default_rng(0).normal(size=(20, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, KernelSVC, MeasureSVC])
+def test_there_are_no_probabilities(kind):
+    svc = kind().fit(X, Y)
+    assert not hasattr(svc, "predict_proba")
+    with pytest.raises(AttributeError, match="CalibratedClassifierCV"):
+        svc.predict_proba(X)
+
+
+def test_a_text_column_is_named():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(city="Oslo")
+    with pytest.raises(ValueError, match="column 'city' of X contains text, such as 'Oslo'"):
+        LinearSVC().fit(frame, Y)
+
+
+@pytest.mark.parametrize("documents", [["a b", "c d"], np.array(["a b", "c d"])])
+def test_documents_need_a_vectorizer(documents):
+    with pytest.raises(ValueError, match="TfidfVectorizer"):
+        LinearSVC().fit(documents, [0, 1])
+
+
+def test_no_classifier_is_recommended_for_regression():
+    with pytest.raises(TypeError, match="Nystroem") as error:
+        LinearSVR(kernel="rbf")
+    assert "KernelSVC" not in str(error.value)
+    with pytest.raises(TypeError, match="KernelSVC"):
+        LinearSVC(kernel="rbf")
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, KernelSVC, MeasureSVC])
+def test_a_single_class_is_shown_as_the_user_wrote_it(kind):
+    with pytest.raises(ValueError, match=r"class: 0.0$"):
+        kind().fit(X, np.zeros(len(X)))
+
+
+def test_a_folder_is_no_svmlight_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"maxmargin.data.open"):
+        next(iter(data.read_svmlight(tmp_path)))
+
+
+def test_a_path_over_a_data_set_needs_no_y(tmp_path):
+    stored = data.write(tmp_path / "rows", [(X, Y)])
+    assert len(svc_path(stored, Cs=[0.1, 1.0])) == 2
+    with pytest.raises(TypeError, match="Cs="):
+        svc_path(X, Y)
+
+
+def test_signatures_show_the_parameters():
+    for name in maxmargin.__all__:
+        kind = getattr(maxmargin, name)
+        if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+            shown = list(inspect.signature(kind).parameters)
+            assert shown == list(inspect.signature(kind.__init__).parameters)[1:], name
