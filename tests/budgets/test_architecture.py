@@ -42,7 +42,9 @@ def test_folders_of_sources_and_of_tests_exist() -> None:
 
 
 def test_files_that_are_named_exist() -> None:
-    paths = [f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    paths = [
+        f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
+    ]
     paths.append("/hatch_build.py")
     for text, content in TEXTS.items():
         for name in re.findall(r"``([\w/]+\.py)``", content):
@@ -60,7 +62,9 @@ def test_names_in_maxmargin_exist() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["maxmargin.nothing", "maxmargin.core.Nothing", "maxmargin.losses.Hinge.no"])
+@pytest.mark.parametrize(
+    "name", ["maxmargin.nothing", "maxmargin.core.Nothing", "maxmargin.losses.Hinge.no"]
+)
 def test_names_that_do_not_exist_are_found(name: str) -> None:
     assert not _exists(name)
 

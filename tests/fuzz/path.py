@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz import linear, svc, wild
-from tests.fuzz.checks import attributes, check_program, check_told, watched
+from tests.fuzz.checks import attributes, check_program, check_warnings, watched
 from tests.fuzz.framework import Case, Finding, Outcome
 
 from maxmargin import svc_path
@@ -53,7 +53,7 @@ def run(case: Case) -> Outcome:
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
     warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]
-    told = check_told(certificate, caught if done else caught[:0], silent=True)
+    told = check_warnings(certificate, caught if done else caught[:0], silent=True)
     if not done and not warned:
         told.append(Finding("warning", "fits of the path did not converge, and no warning said so"))
     return Outcome("certified" if done else "warned", found + told)

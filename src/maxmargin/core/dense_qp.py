@@ -190,8 +190,8 @@ def _shortest(w: Array, planes: Array) -> Array:
     _, found, directions = np.linalg.svd(planes, full_matrices=len(planes) < len(w))
     sizes = np.zeros(len(w))
     sizes[: len(found)] = found
-    unseen = directions[sizes <= 1e-12 * sizes[0]]
-    out: Array = w - unseen.T @ (unseen @ w)
+    null_space = directions[sizes <= 1e-12 * sizes[0]]
+    out: Array = w - null_space.T @ (null_space @ w)
     return out
 
 

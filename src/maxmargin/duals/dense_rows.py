@@ -175,12 +175,12 @@ def _balanced(alpha: Array, coef: Array) -> Array:
     All are truncated to multiples of the last digit of the largest one, so that their sum is exact.
     """
     digit = np.spacing(np.abs(coef).max(initial=0.0))
-    settled = np.trunc(coef / digit) * digit
+    truncated = np.trunc(coef / digit) * digit
     for _ in range(len(coef)):
-        rest = math.fsum(settled)
+        rest = math.fsum(truncated)
         if rest == 0.0:
             break
-        largest = int(np.argmax(np.sign(rest) * settled))
-        settled[largest] -= np.sign(rest) * min(abs(rest), abs(settled[largest]))
-    out: Array = np.sign(alpha) * np.abs(settled)
+        largest = int(np.argmax(np.sign(rest) * truncated))
+        truncated[largest] -= np.sign(rest) * min(abs(rest), abs(truncated[largest]))
+    out: Array = np.sign(alpha) * np.abs(truncated)
     return out

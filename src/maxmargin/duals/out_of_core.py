@@ -33,7 +33,7 @@ import numpy as np
 from maxmargin.core.contract.sweeps import Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, gamma, paid
+from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, row_lengths
@@ -174,9 +174,11 @@ class StreamedRows:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
-        lost = sizes.error(radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.blur)
+        lost = sizes.error(
+            radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.relative_error
+        )
         lost *= max(t, t * t)
-        return value - paid(lost, negligible)
+        return value - correction(lost, negligible)
 
     def _sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""

@@ -263,7 +263,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
         ]
         self._run(lambda k: self._dealt[k].shuffle(seed), n_blocks)
         for s in range(n_rounds):
-            total[VISITED] += self._lead(self._dealt[s % n_blocks].share(s, n_rounds))
+            total[VISITED] += self._visit_first(self._dealt[s % n_blocks].share(s, n_rounds))
             total += self._round(Round(0, seed, s, n_rounds, 1, self.slack))
         kept = np.concatenate([block.kept for block in self._dealt])
         self.n_active = len(kept)
@@ -271,7 +271,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
         self._set_slack(total)
         return total
 
-    def _lead(self, rows: IntArray) -> int:
+    def _visit_first(self, rows: IntArray) -> int:
         """Visit the first of these rows without the other blocks; returns their number."""
         rows = rows[: min(MAX_LEAD, int(LEAD * len(rows)))].copy()
         self._visit(rows, len(rows), np.inf)

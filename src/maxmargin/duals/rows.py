@@ -50,7 +50,7 @@ class Rows:
     ranges: tuple[tuple[int, int], ...]
     offset: Array | None = None
     #: relative error of entries and offsets that were computed from the data
-    blur: float = 0.0
+    relative_error: float = 0.0
 
     @property
     def n(self) -> int:
@@ -90,7 +90,7 @@ class Rows:
             self.intercept,
             self.ranges,
             None,
-            self.blur,
+            self.relative_error,
         )
 
     def accumulate(self, coef: Array) -> Array:
@@ -146,7 +146,7 @@ class PlacedRowPart:
             light.intercept,
             ((0, hi - lo),),
             None if self.offset is None else writable(self.offset),
-            light.blur,
+            light.relative_error,
         )
         return rows, 0, hi - lo
 

@@ -53,7 +53,7 @@ def certified_fit(fit: Fit) -> Fit:
             except BaseException:
                 _forget_bounds(self)
                 raise
-        tell(self, returns=returns)
+        report_fit(self, returns=returns)
         return fitted
 
     return outer  # type: ignore[return-value]
@@ -66,7 +66,7 @@ def _forget_bounds(estimator: Any) -> None:
         estimator.gap_, estimator.converged_ = float("inf"), False
 
 
-def tell(estimator: Any, *, returns: bool) -> None:
+def report_fit(estimator: Any, *, returns: bool) -> None:
     """Raise the interrupt that ended a fit, or warn that it did not reach its tolerance."""
     name, ended = type(estimator).__name__, estimator.__dict__.pop("_ended", ())
     if estimator.stop_reason_ == "interrupted":
@@ -87,7 +87,7 @@ def tell(estimator: Any, *, returns: bool) -> None:
         )
 
 
-def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
+def report_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
     """The same for the fits of a path. ``interrupted``: whether Ctrl-C was pressed between two of them."""
     kinds = [_shortfall(fit, fit.__dict__.pop("_ended", ())) for fit in fits]
     torn = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
@@ -111,7 +111,7 @@ def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: boo
         )
 
 
-def tell_search(search: Any, table: GridTable, best: Any) -> None:
+def report_search(search: Any, table: GridTable, best: Any) -> None:
     """Give one warning for all fits of a search, including the final one (``best``, None without a refit)."""
     name, missed = type(search).__name__, [done for done in table.done if not done.converged]
     kinds = [

@@ -161,7 +161,7 @@ class CuttingPlane:
         when the reduced problem must be solved precisely and ``precise`` is False."""
         C, omega = problem.C, problem.regularizer
         per_block, cached = self.slacks == "blocks", problem.has_cache and self.use_cache
-        place = state.go_on("guess", "iterations", "seen")
+        place = state.take_position("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         bundle = yield from self._open(problem, state, real, resumed=place is not None)
@@ -171,7 +171,7 @@ class CuttingPlane:
         if cached:  # then the incumbent is that of the cached model
             best = yield Evaluate(real.w, exact=False)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
-        incumbent, stall, outlook, iterations = _Incumbent(best), StallDetector(), Outlook(), 0
+        incumbent, stall, outlook, iterations = _BestPoint(best), StallDetector(), Outlook(), 0
         del best
         if place is not None:
             incumbent.guess, iterations = place["guess"], place["iterations"]
@@ -265,7 +265,7 @@ class CuttingPlane:
         self,
         problem: Problem,
         state: SolverState,
-        incumbent: _Incumbent,
+        incumbent: _BestPoint,
         trial: Evaluation,
         barren: bool,
     ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
@@ -300,7 +300,7 @@ class CuttingPlane:
 
 
 @dataclass(slots=True)
-class _Incumbent:
+class _BestPoint:
     """The best point seen, its moves along lines since it was evaluated, and the last step."""
 
     best: Evaluation

@@ -31,7 +31,7 @@ from maxmargin.estimators.kernel.decision import KernelDecision
 from maxmargin.estimators.kernel.lowrank import check_landmarks
 from maxmargin.estimators.kernel.methods import METHODS, NAMED
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
-from maxmargin.estimators.linear.problem import class_factors, some_weight
+from maxmargin.estimators.linear.problem import class_factors, require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.validation import (
@@ -261,7 +261,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         weight = np.asarray(data.weight)
         if self.class_weight is not None:
             weight = weight * class_factors(self.class_weight, classes)[codes]
-        some_weight(weight)
+        require_positive_weight(weight)
         check_landmarks(settings, weight)
         with np.errstate(over="ignore"):
             kernel = self._kernel(X)

@@ -88,9 +88,9 @@ class KernelScores:
         return self._packed(np.float64 if self._double else np.float32)
 
     def __call__(
-        self, X: Any, n_jobs: int | None, in_doubt: Callable[[Array, Array], npt.NDArray[np.bool_]]
+        self, X: Any, n_jobs: int | None, uncertain: Callable[[Array, Array], npt.NDArray[np.bool_]]
     ) -> Array:
-        """All outputs at some rows. ``in_doubt(scores, errors)`` returns which rows need double precision."""
+        """All outputs at some rows. ``uncertain(scores, errors)`` is where rows need double precision."""
         out, error = np.empty((X.shape[0], len(self.intercept))), np.empty(X.shape[0])
         tiles = self._tiles  # computed before the threads start
 
@@ -104,7 +104,7 @@ class KernelScores:
         if self._double:
             return out
         known = np.isfinite(error) & np.isfinite(out).all(axis=1)
-        again = np.flatnonzero(in_doubt(out, error) | ~known)
+        again = np.flatnonzero(uncertain(out, error) | ~known)
         if len(again):
             exact = self._packed(np.float64)
 

@@ -1,4 +1,4 @@
-"""MeasureSVC: a linear classifier trained for a measure of the whole table of its decisions."""
+"""MeasureSVC: a linear classifier trained for a non-decomposable metric, such as F1 or precision at k."""
 
 from __future__ import annotations
 

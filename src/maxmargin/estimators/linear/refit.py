@@ -1,8 +1,11 @@
 """Cutting planes that are reused by the next fit if a data set on disk has only grown.
 
 Losses are never negative, so a cutting plane of the risk over the old rows is one over all rows. It
-becomes tight when a cutting plane of the new rows alone, taken at the old solution, is added to it: R_old
->= p and R_new >= q give R_old + R_new >= p + q. That costs one pass over the new rows.
+becomes tight when a cutting plane of the new rows alone, taken at the old solution, is added to it:
+
+    R_old >= p  and  R_new >= q   give   R_old + R_new >= p + q
+
+That costs one pass over the new rows.
 """
 
 from __future__ import annotations

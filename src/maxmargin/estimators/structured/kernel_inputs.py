@@ -26,7 +26,7 @@ from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.base import stopping_rule
 from maxmargin.estimators.kernel.lowrank import choose_landmarks
-from maxmargin.estimators.weights import says_something
+from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.kernels import (
     EmpiricalMap,
     Kernel,
@@ -86,7 +86,7 @@ def check_kernel(estimator: Any) -> None:
             f"kernel_method={method!r}: use 'auto', {', '.join(map(repr, _NAMED))}, or an object such as "
             "maxmargin.kernels.Nystrom(n_landmarks=500)."
         )
-    given = says_something(estimator)
+    given = given_weight_parameters(estimator)
     if given:
         raise ValueError(
             f"{', '.join(given)}: weights of single features do not exist with a kernel. Leave out kernel=, "

@@ -207,7 +207,7 @@ class MappedRisk:
             rows,
             design=stretched(rows.design, self.weights),
             offset=offset,
-            blur=rows.blur + self.weights.blur(rows.dim),
+            relative_error=rows.relative_error + self.weights.relative_error(rows.dim),
         )
 
     def rounding(self, w: Array, value: float) -> float:

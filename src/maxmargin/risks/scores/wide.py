@@ -217,7 +217,7 @@ class WideScoreRisk:
         if len(self.columns.free()) >= 2:
             return
         bundle: Bundle = state.memory
-        evaluations = self._pins.settled()
+        evaluations = self._pins.with_scores()
         total = combine(state.dual.alpha, state.dual.planes, self.dim)
         n, points = len(bundle.planes), [e.w for e in evaluations]
         step, after = tidied([*bundle.planes, total, state.w, *points], self.dim)

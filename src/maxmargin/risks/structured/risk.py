@@ -1,5 +1,6 @@
-"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its
-examples.
+"""Structured risks: a task and its examples.
+
+    R(w) = sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]
 
 Each shard is a range of the examples with a cache of the constraints its oracle returned
 (:mod:`maxmargin.risks.structured.shard`). ``evaluate(w, exact=False)`` answers from the caches: a lower model
