@@ -5,7 +5,7 @@
 
 with phi(row) in place of the rows of the inputs (``Task.kernel_inputs``). Each input is used in three forms:
 
-    one-hot rows e_r                Psi gives *coefficients*: w = sum_r phi(row_r) (x) V_r has the entries of V
+    one-hot rows e_r                Psi gives *coefficients*: w = sum_r phi(row_r) (x) V_r has entries V
     kernel rows (k(row, row_r))_r   Psi gives *values*: <w, Psi(x, y)> = <V, Psi(x with kernel rows, y)>
     a root of k(row, row')          Psi has the same *norm* as in the kernel's space
 
