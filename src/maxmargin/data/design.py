@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, precise, products
-from maxmargin.core.matrices import check_dense, check_rows, is_canonical, sound, summed
+from maxmargin.core.matrices import check_dense, check_rows, checked_csr, is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray, with_writable_arrays
 
 #: rows of a dense matrix multiplied at a time, so that a block stays in the cache
@@ -271,7 +271,7 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
     a part of the time of one product; ``checked=True`` skips it.
     """
     if sp.issparse(X):
-        X = X if checked else sound(X)
+        X = X if checked else checked_csr(X)
         X = _summed(X)
         return CSRDesign.of(X.indptr, X.indices, X.data, (int(X.shape[0]), int(X.shape[1])))
     if isinstance(X, np.ndarray):

@@ -36,8 +36,8 @@ from maxmargin.duals.terms import contribution, into_box, row_terms
 
 #: maximum of planes times weights; up to here a program takes about a second
 MAX_ENTRIES = 200_000
-#: bounds are reduced to ROOM times the largest multiplier if that is less than SMALL times its bound
-MAX_ROUNDS, SMALL, ROOM = 4, 1e-3, 10.0
+#: bounds are reduced to FACTOR times the largest multiplier if that is less than SMALL times its bound
+MAX_ROUNDS, SMALL, FACTOR = 4, 1e-3, 10.0
 
 
 def too_much(rows: Rows) -> str | None:
@@ -89,7 +89,7 @@ class DenseRows:
             largest = float(terms.sizes(self.multipliers).max())
             if not (np.isfinite(highest) and 0.0 < largest < SMALL * min(cap, highest)):
                 break
-            cap = ROOM * largest
+            cap = FACTOR * largest
         return SweepStats(self.rows.n, np.inf, 0)
 
     def _solved(self, cap: float) -> tuple[float, Array, Array] | None:

@@ -8,10 +8,10 @@ of rows. This module holds what the methods share; losses with bounded multiplie
 smooth ones in ``smooth_newton``.
 
 Losses are functions of margins, l_i(<z_i, w> - demand_i): the demand of the hinge is its margin, minus y_i
-o_i if the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of
-x_i and -x_i, with demands y_i - e_i and -y_i - e_i. At most one of them is positive, so this holds for
-squares as well. Demands are stored unscaled: nothing is added to 1, which would lose the digits of small
-targets.
+times the offset of the score, if there is one. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two
+hinges, of x_i and -x_i, with demands y_i - e_i and -y_i - e_i. At most one of them is positive, so this
+holds for squares as well. Demands are stored unscaled: nothing is added to 1, which would lose the digits of
+small targets.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class SupportStream:
 
     def _visit(self, new: LoadedRows, rng: np.random.Generator) -> None:
         fresh = np.zeros((len(new), *self.alpha.shape[1:]))
-        lacked, alpha, active = self._sweep(new, fresh, rng, 1, 0.0)
+        gap_seen, alpha, active = self._sweep(new, fresh, rng, 1, 0.0)
         self._keep(new, alpha, active, join=True)
         self._credit += VISITS_PER_ROW * len(new)
         assert self.held is not None
@@ -193,7 +193,7 @@ class SupportStream:
         active = np.arange(len(self.held))
         if epochs:
             _, self.alpha, active = self._sweep(
-                self.held, self.alpha, rng, epochs, EFFORT * lacked, counted=True
+                self.held, self.alpha, rng, epochs, EFFORT * gap_seen, counted=True
             )
         self._keep(self.held, self.alpha, active, join=False)
         self._fold(active)

@@ -91,7 +91,7 @@ def _proved(
     """D of feasible multipliers, minus a bound on its rounding error."""
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
-    value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
+    value = linear - curved - omega.conjugate(u, omega.primal(u)) - _free_correction(omega, u)
     scale, free = scale_of(rows, alpha, coef, curved, lengths), 0.0
     if len(omega.free):
         constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
@@ -107,7 +107,7 @@ def _proved(
         - curved
         - _conjugate(omega, high, low)
     )
-    exact -= _for_free(omega, high + low)
+    exact -= _free_correction(omega, high + low)
     # sums of terms of one sign, the final roundings, and those of the caps
     w = omega.primal(u)
     rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
@@ -117,7 +117,7 @@ def _proved(
     return proved if np.isfinite(proved) else value - error
 
 
-def _for_free(omega: SquaredNorm, u: Array) -> float:
+def _free_correction(omega: SquaredNorm, u: Array) -> float:
     """The amount to subtract from the bound for unpenalized coordinates that are not zero in u."""
     return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
 

@@ -51,7 +51,7 @@ DECAY = 0.5
 #: the whole change is taken if the best step along it is at least this long
 WHOLE = 0.75
 #: rows that are visited in front of a round: a fraction of those of a block, and their maximum
-LEAD, MAX_LEAD = 0.125, 1000
+FIRST_SHARE, MAX_FIRST = 0.125, 1000
 
 
 class Round(NamedTuple):
@@ -273,7 +273,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
 
     def _visit_first(self, rows: IntArray) -> int:
         """Visit the first of these rows without the other blocks; returns their number."""
-        rows = rows[: min(MAX_LEAD, int(LEAD * len(rows)))].copy()
+        rows = rows[: min(MAX_FIRST, int(FIRST_SHARE * len(rows)))].copy()
         self._visit(rows, len(rows), np.inf)
         return len(rows)
 

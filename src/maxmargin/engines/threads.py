@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from maxmargin.core.engine import Handle, R, SerialEngine
-from maxmargin.core.summation import Block, Tree
+from maxmargin.core.summation import PartialSum, Tree
 from maxmargin.engines.ownership import Owner
 
 
@@ -49,14 +49,14 @@ class ThreadEngine(SerialEngine):
         self._run_calls(self._round(answers.__setitem__, method, args))
         return iter(answers)
 
-    def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
+    def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
         tree = Tree()  # frees parts once they are added
 
         def keep(index: int, part: Any) -> None:
-            tree.put(Block(self._first + index, 1, part))
+            tree.put(PartialSum(self._first + index, 1, part))
 
         self._run_calls(self._round(keep, method, args))
-        return tree.blocks()
+        return tree.sums()
 
     def run(self, function: Callable[[int], object], count: int) -> None:
         """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""

@@ -90,15 +90,17 @@ def report_fit(estimator: Any, *, returns: bool) -> None:
 def report_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
     """The same for the fits of a path. ``interrupted``: whether Ctrl-C was pressed between two of them."""
     kinds = [_shortfall(fit, fit.__dict__.pop("_ended", ())) for fit in fits]
-    torn = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
-    if interrupted or torn:
+    unfinished = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
+    if interrupted or unfinished:
         if returns and fits:
             return
-        done = f"{len(fits) - len(torn)} fits are done"
-        last = f", that of C={torn[-1].C:g} has {_reached(torn[-1])}" if torn else ""
+        done = f"{len(fits) - len(unfinished)} fits are done"
+        last = (
+            f", that of C={unfinished[-1].C:g} has {_reached(unfinished[-1])}" if unfinished else ""
+        )
         error = interrupt(f"{name}: {done}{last}. The list is error.result.", result=list(fits))
-        if torn:
-            error.estimator = torn[-1]  # type: ignore[attr-defined]
+        if unfinished:
+            error.estimator = unfinished[-1]  # type: ignore[attr-defined]
         raise error
     missed = [fit for kind, fit in zip(kinds, fits, strict=True) if kind is not None]
     if missed:

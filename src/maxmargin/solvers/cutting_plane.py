@@ -144,7 +144,7 @@ class CuttingPlane:
         resizable = self.use_cache and self.cache_size is not None
         return Needs(wide=self.space == "rows", resizable_cache=resizable)
 
-    def _room(self, first: list[Cut]) -> int:
+    def _planes_that_fit(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
         if self.max_planes is not None:
             return self.max_planes
@@ -249,7 +249,7 @@ class CuttingPlane:
                 n_blocks,
                 base=problem.base if per_block else problem.base * problem.n_blocks,
                 regularizer=omega,
-                max_planes=self._room(cuts),
+                max_planes=self._planes_that_fit(cuts),
                 idle=self.idle,
             )
         # kept planes may come from another C, with another bound of free coordinates
@@ -292,7 +292,7 @@ class CuttingPlane:
         best = _line(incumbent.best)
         if not cached:
             state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
-        mu = ahead(step or incumbent.guess) if self.mu is None else self.mu
+        mu = default_mu(step or incumbent.guess) if self.mu is None else self.mu
         if barren or mu >= 1.0:
             return trial, step
         at: LineEvaluation = yield Toward(best, trial, mu, value=False)
@@ -337,7 +337,7 @@ def _refresh_after(dim: int) -> int:
     return int(np.clip(MEMORY // (8 * max(1, dim)) - 1, REFRESH_AFTER_FEW, REFRESH_AFTER))
 
 
-def ahead(step: float) -> float:
+def default_mu(step: float) -> float:
     """Where the next cut is taken, given the last step: the default mu."""
     return float(np.clip(np.sqrt(MU * step), *MU_BOUNDS))
 

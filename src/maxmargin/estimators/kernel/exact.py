@@ -23,7 +23,7 @@ def solve_exactly(
             "method='exact' solves problems with two classes: use multi_class='ovo', or method='map' for "
             "joint multiclass training."
         )
-    sound = looks_semidefinite(problem.kernel, problem.X)
+    semidefinite = looks_semidefinite(problem.kernel, problem.X)
     with estimator._workers() as engine:
         risk = KernelRisk(
             problem.kernel,
@@ -42,7 +42,7 @@ def solve_exactly(
         result = estimator._minimize(
             risk, settings, regularizer=risk.norm, start=start, after=after
         )
-    if not sound:
+    if not semidefinite:
         result = result.claiming("measured")
     tested = (
         n_test_values(problem.kernel, len(problem.y)) if problem.kernel.positive_semidefinite else 0

@@ -22,9 +22,9 @@ from maxmargin.estimators.kernel.classes import (
     interrupted,
     join,
     joined_extras,
+    not_started,
     not_worse,
     parts,
-    untouched,
     weakest,
 )
 from maxmargin.estimators.kernel.decision import KernelDecision
@@ -301,13 +301,13 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         if part.one_sided and (self.fit_intercept or not len(part.rows)):
             fitted = constant(*of)
         elif stopped is not None:
-            fitted = untouched(*of, stopped)
+            fitted = not_started(*of, stopped)
         else:
             try:
                 fitted = METHODS[type(settings)].fit(self, problem, before, settings)
                 return not_worse(fitted, *of, stopping_rule(self.tol))
             except KeyboardInterrupt:  # before or after the solver
-                fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
+                fitted = not_started(*of, interrupted(problem.kernel.positive_semidefinite))
         said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
 
@@ -342,7 +342,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     ) -> None:
         """Set the fitted attributes."""
         for name in getattr(
-            self, "_said", ()
+            self, "_extras", ()
         ):  # attributes of the last fit, perhaps by another method
             self.__dict__.pop(name, None)
         codes = classes.codes[:]
@@ -357,7 +357,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         extras = joined_extras(found, self._name())
         for name, value in extras.items():
             setattr(self, name, value)
-        self._said = tuple(extras)
+        self._extras = tuple(extras)
         self._ready()
 
     def _name(self) -> str:

@@ -71,7 +71,7 @@ class KernelScores:
         return center_of(self.rows) if movable else None
 
     @cached_property
-    def _furthest(self) -> float:
+    def _largest_square(self) -> float:
         """The largest |z - center|^2 of a support vector."""
         pieces = (self.rows[lo : lo + TILE] for lo in range(0, self.rows.shape[0], TILE))
         squares = (float(_squares(some, self._center).max()) for some in pieces)
@@ -150,11 +150,11 @@ class KernelScores:
         """
         squares = _squares(X, self._center)
         if isinstance(self.kernel, RBF):
-            return (1.0 + self.kernel.gamma * (squares + self._furthest)) * size
+            return (1.0 + self.kernel.gamma * (squares + self._largest_square)) * size
         p = getattr(self.kernel, "degree", 1)
         if p == 0 or self._all == 0.0:
             return size
-        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._furthest)
+        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._largest_square)
         terms: Array = (size / self._all) ** (1.0 / p) + ROUNDING * r
         return (1.0 + p) * size + self._all * p * r * terms ** (p - 1)
 

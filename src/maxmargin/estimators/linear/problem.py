@@ -162,7 +162,7 @@ def score_loss(given: Any) -> ScoreLoss:
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
     require_loss(given, LOSSES)
-    why = _unfit(given)
+    why = _reason_to_refuse(given)
     if why is not None:
         raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
@@ -177,7 +177,7 @@ def require_loss(given: Any, names: Iterable[str]) -> None:
         )
 
 
-def _unfit(loss: ScoreLoss) -> str | None:
+def _reason_to_refuse(loss: ScoreLoss) -> str | None:
     """Why a loss is not a sum over samples of one score and a sign; None if it is."""
     if loss.n_outputs() is not None:
         return f"it has {loss.n_outputs()} scores per sample, and must have one"

@@ -41,7 +41,7 @@ from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
 #: attributes of a fit with a kernel, besides the certificate
-SAID = (
+ATTRIBUTES = (
     "kernel_method_",
     "restricted_lower_bound_",
     "restricted_gap_",
@@ -102,7 +102,7 @@ def is_sampled(estimator: Any) -> bool:
 
 def forget_kernel(estimator: Any) -> None:
     """Remove attributes that an earlier fit with a kernel set."""
-    for name in SAID:
+    for name in ATTRIBUTES:
         if hasattr(estimator, name):
             delattr(estimator, name)
 
