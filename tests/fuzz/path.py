@@ -21,8 +21,8 @@ def draw(rng: np.random.Generator) -> Case:
     case = svc.draw(rng)
     data = {**case.data, "also": ""}
     params = {k: v for k, v in data["params"].items() if k != "C"}
-    reach = (-4, 6) if data["tame"] else (-10, 10)
-    data["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 6)))]
+    decades = (-4, 6) if data["tame"] else (-10, 10)
+    data["Cs"] = [wild.power(rng, *decades) for _ in range(int(rng.integers(1, 6)))]
     data["params"] = params
     return replace(case, family=NAME, data=data)
 
@@ -53,10 +53,12 @@ def run(case: Case) -> Outcome:
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
     warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]
-    told = check_warnings(certificate, caught if done else caught[:0], silent=True)
+    warned = check_warnings(certificate, caught if done else caught[:0], silent=True)
     if not done and not warned:
-        told.append(Finding("warning", "fits of the path did not converge, and no warning said so"))
-    return Outcome("certified" if done else "warned", found + told)
+        warned.append(
+            Finding("warning", "fits of the path did not converge, and no warning said so")
+        )
+    return Outcome("certified" if done else "warned", found + warned)
 
 
 def reproduce(case: Case) -> str:
