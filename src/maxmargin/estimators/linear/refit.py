@@ -37,9 +37,8 @@ def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> StoredBun
     """State for the next fit; None unless the data set can tell whether it has only grown."""
     bundles = [r.dual for r in results]
     whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
-    interrupted = any(
-        r.stop_reason == "interrupted" for r in results
-    )  # perhaps in the middle of a change
+    # an interrupt may have come in the middle of a change
+    interrupted = any(r.stop_reason == "interrupted" for r in results)
     problem = _problem(estimator) if hasattr(X, "extends") else None
     if not whole or interrupted or problem is None:
         return None

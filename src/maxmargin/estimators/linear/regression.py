@@ -125,6 +125,5 @@ def _free_intercept(
         for lo, hi in chunks(data.n)
     )
     radius = float(np.sqrt(2.0 * C * risk))
-    return SquaredNorm(
-        np.array([data.n_features]), largest_demand + radius * data.largest_norm()
-    ), largest_demand
+    bound = largest_demand + radius * data.largest_norm()
+    return SquaredNorm(np.array([data.n_features]), bound), largest_demand
