@@ -53,12 +53,12 @@ def run(case: Case) -> Outcome:
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
     warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]
-    warned = check_warnings(certificate, caught if done else caught[:0], silent=True)
+    wrong = check_warnings(certificate, caught if done else caught[:0], silent=True)
     if not done and not warned:
-        warned.append(
+        wrong.append(
             Finding("warning", "fits of the path did not converge, and no warning said so")
         )
-    return Outcome("certified" if done else "warned", found + warned)
+    return Outcome("certified" if done else "warned", found + wrong)
 
 
 def reproduce(case: Case) -> str:
