@@ -103,12 +103,12 @@ def from_table(
     """
     table = "binary" if problem.n_classes == 2 else "multiclass"
     with (bench.folder / f"linear_{table}.csv").open(newline="") as file:
-        told = {
+        stored = {
             float(line["eps"]): line
             for line in csv.DictReader(file)
             if line["set"] == name and float(line["C_mean"]) == C_mean
         }
-    if set(told) != set(EPSILONS):
+    if set(stored) != set(EPSILONS):
         return None
     C = C_mean / problem.n
     mine = fit_ours(problem, C, FINE, limit)
@@ -116,7 +116,7 @@ def from_table(
         return None
     search = Search(problem, C, limit)
     places: dict[str, int | None] = {}
-    for eps, line in told.items():
+    for eps, line in stored.items():
         if not line["their tol"]:
             places[f"{eps:g}"] = None
             if line["their precision"]:
@@ -187,8 +187,10 @@ def one_problem(name: str, bench: Bench, known: Bench, fresh: bool) -> None:
     for C_mean in decades(name, bench.quick):
 
         def search(C_mean: float = C_mean, neighbor: Cell | None = neighbor) -> Cell:
-            told = None if fresh or bench.quick else from_table(name, problem, C_mean, limit, bench)
-            return told or know(problem, C_mean, limit, neighbor)
+            stored = (
+                None if fresh or bench.quick else from_table(name, problem, C_mean, limit, bench)
+            )
+            return stored or know(problem, C_mean, limit, neighbor)
 
         neighbor = found = known.inline(f"{name} {C_mean:g}", search)
         for eps in EPSILONS:

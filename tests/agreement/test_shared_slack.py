@@ -125,7 +125,7 @@ def with_room(monkeypatch, module, kind, room):
         seen.append(int(np.max(sizes)))
         return make(self, caps, sizes, *more)
 
-    monkeypatch.setattr(module, "FIRST_ROOM", room)
+    monkeypatch.setattr(module, "FIRST_CAPACITY", room)
     monkeypatch.setattr(kind, "_storage", storage)
     return seen
 

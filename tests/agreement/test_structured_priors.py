@@ -124,7 +124,7 @@ def test_a_tagger_is_updated_around_an_earlier_one():
     words = [[[f"w{int(k)}"] for k in rng.integers(0, 6, 5)] for _ in range(40)]
     tags = [[("A", "B")[int(w[0][1]) % 2] for w in sentence] for sentence in words]
     last = SequenceTagger(1.0).fit(words[:30], tags[:30])
-    prior = GaussianPrior(last.weights_)
+    prior = GaussianPrior.around(last)
     nothing = SequenceTagger(1e-9, prior=prior).fit(words[:30], tags[:30])
     np.testing.assert_allclose(nothing.weights_, last.weights_, atol=1e-6)
     one, other = (
@@ -132,7 +132,7 @@ def test_a_tagger_is_updated_around_an_earlier_one():
         for solver in (DualCoordinate(), CuttingPlane())
     )
     assert one.objective_ == pytest.approx(other.objective_, rel=2e-5)
-    spread = GaussianPrior(last.weights_, variance=2.0)
+    spread = GaussianPrior.around(last, variance=2.0)
     assert SequenceTagger(0.1, prior=spread, tol=1e-4).fit(words[:30], tags[:30]).converged_
     with pytest.raises(TypeError, match=r"mean of a prior only.*CuttingPlane"):
         SequenceTagger(prior=spread, solver=DualCoordinate()).fit(words[:30], tags[:30])

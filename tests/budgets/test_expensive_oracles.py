@@ -75,21 +75,21 @@ def test_fewer_calls_than_streaming_on_letters():
 
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
 def test_progress_is_told_after_every_batch(batch_size):
-    told = []
+    reported = []
 
     def callback(record):
         return False
 
-    callback.on_oracle = lambda done, total: told.append((done, total))
+    callback.on_oracle = lambda done, total: reported.append((done, total))
     X, y = examples(20)
     solver = DualCoordinate(oracle="expensive", batch_size=batch_size)
     StructuredSVM(Counting(), solver=solver, oracle="expensive", callbacks=[callback]).fit(X, y)
-    assert {total for _, total in told} == {20}
+    assert {total for _, total in reported} == {20}
     # pieces of at least a batch: 20 of one, 6 of three or four, one of all
-    first = [done for done, _ in told[: {1: 20, 3: 8, 16: 2}[batch_size]]]
+    first = [done for done, _ in reported[: {1: 20, 3: 8, 16: 2}[batch_size]]]
     assert first == sorted(set(first))
     assert first[-1] == 20
-    assert max(done for done, _ in told) == 20
+    assert max(done for done, _ in reported) == 20
 
 
 def test_the_progress_line_shows_it():

@@ -1,8 +1,8 @@
 """lower <= F* <= upper for kernel machines: a thousand random problems, every method, any tolerance.
 
-An independent program bounds F* in extended precision
-(:func:`maxmargin.testing.solve_kernel_qp`), from kernel values by the simplest formula. Reported bounds must
-hold without a tolerance, since they account for rounding. How much they lose by that is bounded, too.
+An independent program bounds F* in extended precision (``tests/referees/kernel.py``), from kernel values by
+the simplest formula. Reported bounds must hold without a tolerance, since they account for rounding. How much
+they lose by that is bounded, too.
 """
 
 from itertools import combinations

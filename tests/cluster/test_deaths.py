@@ -110,20 +110,20 @@ def test_a_machine_dies_and_another_takes_over(machines, make_engine, tmp_path):
     engine = make_engine(3).open(Part, list(range(6)))
     homes = engine.gather(Part.machine)
     assert len(set(homes)) == 3
-    doomed = next(node for node in [spare_to_come] if node.node_id in homes)
+    killed = next(node for node in [spare_to_come] if node.node_id in homes)
     w = engine.publish(np.arange(100_000, dtype=np.float64))
     expected = engine.reduce(Part.times, w)
     spare = machines.add()
     path = str(tmp_path / "calls")
     thread = threading.Thread(
-        target=lambda: (wait_until(lambda: count(path) >= 3), machines.kill(doomed))
+        target=lambda: (wait_until(lambda: count(path) >= 3), machines.kill(killed))
     )
     thread.start()
     assert engine.reduce(Part.wait, 0.5, path) == _expected(6)
     thread.join()
     assert engine.reduce(Part.times, w).tobytes() == expected.tobytes()
     homes = set(engine.gather(Part.machine))
-    assert doomed.node_id not in homes
+    assert killed.node_id not in homes
     assert spare.node_id in homes
     machines.kill(spare)
     assert engine.reduce(Part.times, w).tobytes() == expected.tobytes()

@@ -40,7 +40,7 @@ def _start(script: str, folder: str, **environment: str) -> subprocess.Popen[str
         )
 
 
-def _told(process: subprocess.Popen[str], order: str) -> None:
+def _send_order(process: subprocess.Popen[str], order: str) -> None:
     process.stdin.write(order + "\n")
     process.stdin.flush()
 
@@ -101,7 +101,7 @@ def _start_local(folder: str) -> subprocess.Popen[str]:
 
 def _work(process: subprocess.Popen[str], folder: str) -> None:
     """Let a worker of this script, and of no other, begin to work."""
-    _told(process, "work")
+    _send_order(process, "work")
     wait_until(
         lambda: any(
             "ray::MaxMarginWorker.sums" in line for line in processes(folder, "environ").values()
@@ -135,7 +135,7 @@ def test_a_local_cluster_survives_ctrl_c_and_ends_with_the_engine(folder):
     _work(process, folder)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
     assert process.stdout.readline() == "interrupted True\n"
-    _told(process, "close")
+    _send_order(process, "close")
     assert process.stdout.readline() == "closed\n"
     # all has ended but the script, which waits for orders. Ray gives the raylet one second to end the workers
     # and agents; if that was too short it is killed, and they end when they notice
@@ -157,7 +157,7 @@ def test_workers_of_a_dead_driver_end_and_the_cluster_lives(machines, folder):
     """
     before = set(worker_pids())
     process = _start(script, folder)
-    _told(process, machines.address)
+    _send_order(process, machines.address)
     _opened(process, folder)
     assert len(set(worker_pids()) - before) == 1
     process.kill()

@@ -249,15 +249,15 @@ class NeverGivesUp(ProcessEngine):
 
 
 class KeepsMemory(ProcessEngine):
-    """Tells shards again what they were told, as if it were not a cache."""
+    """Sends shards again what they stored, as if it were not a cache."""
 
-    told = None
+    stored = None
 
     def gather(self, method, *args):
         if method.__name__ == "remember":
-            self.told = args
-        if method.__name__ == "recall" and self.told:
-            super().gather(Shard.remember, *self.told)
+            self.stored = args
+        if method.__name__ == "recall" and self.stored:
+            super().gather(Shard.remember, *self.stored)
         return super().gather(method, *args)
 
 

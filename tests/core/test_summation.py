@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import share
-from maxmargin.core.summation import Block, Tree, add_into, fold, join, merge, tree_sum
+from maxmargin.core.summation import PartialSum, Tree, add_into, fold, join, merge, tree_sum
 
 
 def parts(n, seed=0):
@@ -34,9 +34,9 @@ def test_blocks_in_any_order(n, start, data):
     order = data.draw(st.permutations(range(n)))
     tree = Tree()
     for k in order:
-        tree.put(Block(start + k, 1, numbers[k]))
+        tree.put(PartialSum(start + k, 1, numbers[k]))
     expected = fold(numbers, start)
-    found = tree.blocks()
+    found = tree.sums()
     assert [(b.start, b.size, b.total) for b in found] == [
         (b.start, b.size, b.total) for b in expected
     ]
@@ -49,14 +49,14 @@ def test_blocks_from_several_threads():
 
     def bring(first):
         for k in range(first, 400, 4):
-            tree.put(Block(k, 1, numbers[k]))
+            tree.put(PartialSum(k, 1, numbers[k]))
 
     threads = [threading.Thread(target=bring, args=(k,)) for k in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert join(tree.blocks()) == tree_sum(numbers)
+    assert join(tree.sums()) == tree_sum(numbers)
 
 
 def test_no_parts():

@@ -36,7 +36,7 @@ X = scale(RAW)
 IRIS = load_iris(return_X_y=True)
 
 
-def told(call):
+def warnings_of(call):
     """The convergence warnings of a call."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -46,7 +46,7 @@ def told(call):
 
 def message(call):
     """The one warning of a call, which points at the line that called."""
-    (one,) = told(call)
+    (one,) = warnings_of(call)
     assert one.filename == __file__
     return str(one.message)
 
@@ -185,7 +185,7 @@ def press(record):
     ],
 )
 def test_planned_endings_are_silent(fit):
-    assert told(fit) == []
+    assert warnings_of(fit) == []
 
 
 def test_an_interrupt_is_no_warning():
@@ -197,7 +197,7 @@ def test_an_interrupt_is_no_warning():
         with return_on_interrupt():
             svc.fit(X, Y)
 
-    assert told(fit) == []
+    assert warnings_of(fit) == []
     assert not svc.converged_
 
 

@@ -35,7 +35,7 @@ class OwnTerms(RowTerms):
     """All that solvers ask of the duals of rows, by methods instead of numbers."""
 
     coordinates = OwnEpochs
-    reach = 1.0
+    largest_demand = 1.0
     keeps_signs = True
 
     def __init__(self, y):

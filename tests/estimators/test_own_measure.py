@@ -96,7 +96,7 @@ def test_a_hundred_thousand_rows():
     assert svc.objective_ == pytest.approx(true, rel=1e-9)
     v = 0.9 * w  # no point is below the bound
     assert svc.lower_bound_ <= 0.5 * v @ v + 1e-3 * risk(X @ v[:-1] + v[-1], y)
-    called = np.where(X @ w[:-1] + w[-1] > 0.0, 1, -1)
+    called = np.where(X @ w[:-1] + w[-1] > svc.threshold_, 1, -1)
     assert svc.score(X, y) == pytest.approx(jaccard_score(y, called), abs=1e-12)
 
 

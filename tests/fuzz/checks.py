@@ -105,7 +105,7 @@ def check_program(
     return found + check_bound(certificate["lower_bound"], attained, slack)
 
 
-def check_told(
+def check_warnings(
     certificate: dict[str, Any], caught: list[warnings.WarningMessage], silent: bool = False
 ) -> list[Finding]:
     """Not converged: one ConvergenceWarning; converged: none. Numbers never overflow without a warning."""

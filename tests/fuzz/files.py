@@ -107,13 +107,13 @@ def used(kind: str, target: Path, name: str) -> tuple[str, str]:
             return "refused", text
         if kind != "manifests" and isinstance(error, Exception) and not _is_reading(error):
             return "loaded", text
-        told = isinstance(error, own) or (kind == "manifests" and _is_later(error))
-        if told and len(text) <= LONGEST:
+        ours = isinstance(error, own) or (kind == "manifests" and _is_later(error))
+        if ours and len(text) <= LONGEST:
             return "refused", text
         where = traceback.extract_tb(error.__traceback__)
         mine = [f for f in where if "maxmargin" in f.filename] or where
         at = f"{Path(mine[-1].filename).name}:{mine[-1].lineno}"
-        size = f" ({len(text)} characters)" if told else ""
+        size = f" ({len(text)} characters)" if ours else ""
         return "finding", f"{type(error).__name__} at {at}{size}: {text[:200]}"
     return "loaded", ""
 

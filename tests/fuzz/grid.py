@@ -35,8 +35,8 @@ def draw(rng: np.random.Generator) -> Case:
     params = {k: v for k, v in data["params"].items() if k in TAKEN}
     if len(np.unique(y)) > 2:
         params.pop("loss", None)
-    reach = (-4, 6) if data["tame"] else (-8, 8)
-    params["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 4)))]
+    decades = (-4, 6) if data["tame"] else (-8, 8)
+    params["Cs"] = [wild.power(rng, *decades) for _ in range(int(rng.integers(1, 4)))]
     if not data["tame"] and wild.chance(rng, 0.5):
         wild.pick(rng, 0, 1)  # formerly a parameter: keeps the problems of known seeds
         params["max_iter"] = 300

@@ -75,12 +75,12 @@ class Joint:
     def rounding(self, z: npt.ArrayLike, eps: float) -> float:
         """A bound on the error of F(z) in arithmetic with this ``eps``."""
         point = np.asarray(z, dtype=LONG)
-        reach = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["center"]))
+        sizes = np.abs(self.X).astype(LONG) @ (np.abs(point) + np.abs(self.norm["center"]))
         scores = self.X.astype(LONG) @ point
         lost = LONG(0)
         searched = 4.0 * self.steepest * np.abs(scores).sum()
         for c, (h, g) in zip(self.cost, self.oracle(scores), strict=True):
-            lost += c * (np.abs(g) @ reach + max(abs(h), self.largest) + searched)
+            lost += c * (np.abs(g) @ sizes + max(abs(h), self.largest) + searched)
         steps = (self.X.shape[1] + len(self.X) + 8) * eps
         return float(steps * lost) + self._plain.rounding(point, eps)
 

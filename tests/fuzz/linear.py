@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz import wild
-from tests.fuzz.checks import attributes, check_program, check_told, is_refusal, watched
+from tests.fuzz.checks import attributes, check_program, check_warnings, is_refusal, watched
 from tests.fuzz.framework import WILD_SECONDS, Case, Finding, Outcome
 from tests.referees.attained import best_point
 from tests.referees.program import EPS, Array, Program
@@ -71,7 +71,7 @@ def run_fit(
         except (ValueError, TypeError) as error:
             return refused(case, error)
     certificate = attributes(fitted)
-    found = check_told(certificate, caught)
+    found = check_warnings(certificate, caught)
     program, z = program_of(case, fitted)
     found += certified(case, certificate, program, z)
     tol = case.data["params"].get("tol", 1e-3)

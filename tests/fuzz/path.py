@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tests.fuzz import linear, svc, wild
-from tests.fuzz.checks import attributes, check_program, check_told, watched
+from tests.fuzz.checks import attributes, check_program, check_warnings, watched
 from tests.fuzz.framework import Case, Finding, Outcome
 
 from maxmargin import svc_path
@@ -21,8 +21,8 @@ def draw(rng: np.random.Generator) -> Case:
     case = svc.draw(rng)
     data = {**case.data, "also": ""}
     params = {k: v for k, v in data["params"].items() if k != "C"}
-    reach = (-4, 6) if data["tame"] else (-10, 10)
-    data["Cs"] = [wild.power(rng, *reach) for _ in range(int(rng.integers(1, 6)))]
+    decades = (-4, 6) if data["tame"] else (-10, 10)
+    data["Cs"] = [wild.power(rng, *decades) for _ in range(int(rng.integers(1, 6)))]
     data["params"] = params
     return replace(case, family=NAME, data=data)
 
@@ -53,10 +53,12 @@ def run(case: Case) -> Outcome:
     done = all(fitted.converged_ for fitted in path)
     certificate = {"converged": done, "gap": max(f.gap_ for f in path), "stop_reason": "path"}
     warned = [w for w in caught if not issubclass(w.category, RuntimeWarning)]
-    told = check_told(certificate, caught if done else caught[:0], silent=True)
+    wrong = check_warnings(certificate, caught if done else caught[:0], silent=True)
     if not done and not warned:
-        told.append(Finding("warning", "fits of the path did not converge, and no warning said so"))
-    return Outcome("certified" if done else "warned", found + told)
+        wrong.append(
+            Finding("warning", "fits of the path did not converge, and no warning said so")
+        )
+    return Outcome("certified" if done else "warned", found + wrong)
 
 
 def reproduce(case: Case) -> str:

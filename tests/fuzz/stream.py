@@ -15,7 +15,7 @@ from tests.fuzz.checks import (
     check_arithmetic,
     check_bound,
     check_program,
-    check_told,
+    check_warnings,
     excuse,
     watched,
 )
@@ -89,7 +89,7 @@ def run(case: Case) -> Outcome:
     found += check_program(
         certificate, program, z, tol, tame=data["tame"], rescaled=linear.rescaled(case)
     )
-    found += check_told(certificate, caught, silent=True)
+    found += check_warnings(certificate, caught, silent=True)
     return Outcome("certified" if fitted.converged_ else "warned", found)
 
 

@@ -48,7 +48,7 @@ def shape(rng: Rng) -> tuple[int, int]:
 
 def matrix(rng: Rng, n: int, d: int, tame: bool) -> tuple[Any, Any]:
     """X, and which entries are stored (None for a dense matrix)."""
-    reach = 4.0 if tame else 12.0
+    decades = 4.0 if tame else 12.0
     X = rng.normal(size=(n, d))
     if chance(rng, 0.2):
         X = np.round(X)
@@ -56,11 +56,11 @@ def matrix(rng: Rng, n: int, d: int, tame: bool) -> tuple[Any, Any]:
         X[rng.random((n, d)) < rng.random()] = 0.0
     how = rng.random()
     if how < 0.35:
-        X *= power(rng, -reach, reach, d)
+        X *= power(rng, -decades, decades, d)
     elif how < 0.5:
-        X *= power(rng, -reach, reach)
+        X *= power(rng, -decades, decades)
     elif how < 0.6 and not tame:
-        X *= power(rng, -reach, reach, n)[:, None]
+        X *= power(rng, -decades, decades, n)[:, None]
     if d > 1 and chance(rng, 0.15):
         X[:, rng.integers(d)] = X[:, rng.integers(d)]
     if chance(rng, 0.15):
@@ -116,15 +116,15 @@ def intercept(rng: Rng, params: dict[str, Any], free: float = 0.25) -> None:
 def about_weights(rng: Rng, params: dict[str, Any], d: int, tame: bool, columns: int = 1) -> str:
     """Choose a prior, signs or fixed weights; return the choice."""
     what = str(pick(rng, "prior", "covariance", "signs", "fixed", "mixed"))
-    reach = 2.0 if tame else 6.0
+    decades = 2.0 if tame else 6.0
     if what in ("prior", "mixed"):
         prior: dict[str, Any] = {}
         if chance(rng, 0.7):
-            prior["mean"] = rng.normal(size=d) * pick(rng, 1.0, 0.0, power(rng, -reach, reach))
+            prior["mean"] = rng.normal(size=d) * pick(rng, 1.0, 0.0, power(rng, -decades, decades))
             if columns > 1 and chance(rng, 0.3):
                 prior["mean"] = rng.normal(size=(columns, d))
         if chance(rng, 0.7):
-            prior[pick(rng, "variance", "precision")] = power(rng, -reach / 2, reach / 2, d)
+            prior[pick(rng, "variance", "precision")] = power(rng, -decades / 2, decades / 2, d)
         if chance(rng, 0.3):
             prior["intercept_mean"] = float(rng.normal())
         params["prior"] = prior
@@ -137,7 +137,7 @@ def about_weights(rng: Rng, params: dict[str, Any], d: int, tame: bool, columns:
         params["nonpositive"] = [int(j) for j in np.flatnonzero(sign < 0)]
     if what == "fixed" or (what == "mixed" and chance(rng, 0.5)):
         taken = {*params.get("nonnegative", []), *params.get("nonpositive", [])}
-        size = pick(rng, 1.0, power(rng, -reach, 2))
+        size = pick(rng, 1.0, power(rng, -decades, 2))
         fixed = rng.permutation(d)[: int(rng.integers(1, max(2, d)))]
         params["fixed"] = {int(j): float(size * rng.normal()) for j in fixed if int(j) not in taken}
     return what

@@ -59,11 +59,11 @@ FITS = {
 }
 
 
-def attempt(estimator, data, path, tell):
+def attempt(estimator, data, path, write_end):
     """In the forked process: fit, a little slower than it could, until somebody kills it."""
 
     def slowly(record):
-        os.write(tell, b"%d\n" % record.iteration)
+        os.write(write_end, b"%d\n" % record.iteration)
         time.sleep(0.002)
 
     estimator.set_params(tol=1e-15, callbacks=[slowly])
@@ -71,27 +71,27 @@ def attempt(estimator, data, path, tell):
 
 
 def kill_once(estimator, data, path, rng):
-    """(signal that ended the process, last iteration it told of)."""
-    hear, tell = os.pipe()
+    """(signal that ended the process, last iteration it reported)."""
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            attempt(estimator, data, path, tell)
+            attempt(estimator, data, path, write_end)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    os.close(tell)
-    with os.fdopen(hear) as lines:
+    os.close(write_end)
+    with os.fdopen(read_end) as lines:
         for _ in range(int(rng.integers(2, 5))):
             last = lines.readline()
         time.sleep(
             rng.uniform(0.0, 0.006)
         )  # in the callback, in the write, or in the next iteration
         os.kill(child, signal.SIGKILL)
-        told = [last, *lines.readlines()]
+        reported = [last, *lines.readlines()]
     status = os.waitpid(child, 0)[1]
-    numbers = [int(line) for line in told if line.endswith("\n")]
+    numbers = [int(line) for line in reported if line.endswith("\n")]
     return os.WTERMSIG(status), max(numbers, default=0)
 
 
@@ -110,7 +110,7 @@ def main(kind, folder):
         ended_by, last = kill_once(estimator, data, path, rng)
         assert ended_by == signal.SIGKILL, "the fit ended before it was killed"
         part = read_file(path)[1]["parts"][0]
-        kept = {"n_iter": len(part["history"]["iteration"]), "told": last, "signal": ended_by}
+        kept = {"n_iter": len(part["history"]["iteration"]), "reported": last, "signal": ended_by}
         seen.append(kept | {"lower": part["lower"], "upper": part["upper"]})
     before = part["history"]["objective"]
     estimator.set_params(tol=tol, callbacks=None).fit(*data, resume_from=path)

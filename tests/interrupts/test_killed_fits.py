@@ -37,7 +37,7 @@ def test_twenty_kills_in_a_row(kind, tmp_path):
     done, lower, upper = 0, -np.inf, np.inf
     for kill in kills:
         # every iteration but the one at work was in the file, and nothing that was in it before is lost
-        assert kill["n_iter"] >= kill["told"] - 1
+        assert kill["n_iter"] >= kill["reported"] - 1
         assert kill["n_iter"] > done
         assert kill["lower"] >= lower - 1e-12 * abs(lower)
         assert kill["upper"] <= upper
@@ -61,12 +61,12 @@ def test_twenty_kills_in_a_row(kind, tmp_path):
     assert leftovers == []  # of killed writers: the next fit removes them
 
 
-def _write_for_ever(path, tell):
+def _write_for_ever(path, write_end):
     k = 0
     while True:
         k += 1
         write_file(path, {"k": k}, {"k": k, "numbers": np.full(100_000, float(k))})
-        os.write(tell, b".")
+        os.write(write_end, b".")
 
 
 @posix
@@ -74,20 +74,20 @@ def test_kills_in_the_middle_of_writing(tmp_path):
     path, rng, before = tmp_path / "c", np.random.default_rng(0), 0
     torn = 0
     for _ in range(20):
-        hear, tell = os.pipe()
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                _write_for_ever(path, tell)
+                _write_for_ever(path, write_end)
             finally:
                 os._exit(1)
-        os.close(tell)
-        os.read(hear, 1)
+        os.close(write_end)
+        os.read(read_end, 1)
         time.sleep(rng.uniform(0.0, 0.01))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        before = os.read(hear, 10_000).count(b".") + 1
-        os.close(hear)
+        before = os.read(read_end, 10_000).count(b".") + 1
+        os.close(read_end)
         about, tree = read_file(path)  # valid, whenever it happened
         assert about["k"] == tree["k"] >= before
         assert (tree["numbers"] == tree["k"]).all()

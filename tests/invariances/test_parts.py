@@ -68,7 +68,7 @@ def plain(rng: Any, n: int) -> Any:
     dim = task.setup(X, [0, 1, 2])
     weights = WeightMap(rng.normal(size=(dim, 1)), rng.random(dim)) if rng.random() < 0.5 else None
     some = X if rng.random() < 0.5 else list(X)
-    return PlainExamples(task, some, Y, dim, "margin", weights, 0.5 + rng.random(n))
+    return PlainExamples(task, some, Y, dim, "margin", weights)
 
 
 def latent(rng: Any, n: int) -> Any:

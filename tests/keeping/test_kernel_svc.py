@@ -73,7 +73,7 @@ def test_settings_and_what_methods_say(method, path):
     est = KernelSVC(method=method, max_iter=20).fit(X[rows], Y[rows])
     again = round_trip(est, path)
     same(again, est, X)
-    for name in est._said:
+    for name in est._extras:
         value = getattr(est, name)
         value = value.item() if isinstance(value, np.generic) else value
         assert identical(getattr(again, name), value), name

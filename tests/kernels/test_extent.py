@@ -168,7 +168,7 @@ def test_a_limit_leaves_no_answer_worse_than_the_best_constant(method):
 def test_a_bound_above_the_best_constant_is_a_proof(monkeypatch):
     # a matrix that looks like a kernel's where one looks
     X, y = rows(600)
-    monkeypatch.setattr("maxmargin.kernels.extent.LOOKED_AT", 2)
+    monkeypatch.setattr("maxmargin.kernels.extent.TEST_ROWS", 2)
     first = X[[0, -1]]
 
     def sly(A, B):

@@ -139,8 +139,8 @@ def test_the_plain_form_with_all_rows_takes_the_steps_of_plain_cutting_planes():
         stopping=AbsoluteGap(1e-2 * 120),
     )
     assert svc.n_iter_ == steps.n_iter
-    told = [r["objective"] for r in svc.history_]
-    np.testing.assert_allclose(told, [r.objective for r in steps.history], rtol=1e-6)
+    reported = [r["objective"] for r in svc.history_]
+    np.testing.assert_allclose(reported, [r.objective for r in steps.history], rtol=1e-6)
 
 
 def test_line_search_and_differences_need_fewer_iterations():
@@ -320,8 +320,8 @@ def test_slots_are_given_to_new_planes(monkeypatch, differences):
     monkeypatch.setattr(kernel_span, "MAX_SLOTS", 24)
     narrow = fit(X, y, method, max_iter=60)
     assert narrow.objective_ == pytest.approx(objective(narrow, X, y), rel=1e-10)
-    told = min(r["objective"] for r in narrow.history_)
-    assert narrow.objective_ == pytest.approx(told, rel=1e-9)
+    reported = min(r["objective"] for r in narrow.history_)
+    assert narrow.objective_ == pytest.approx(reported, rel=1e-9)
     assert narrow.objective_ < 1.1 * roomy.objective_
 
 

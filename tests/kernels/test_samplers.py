@@ -190,11 +190,13 @@ def test_a_sampler_that_says_no_spread_has_no_bound():
     svc = fit(X, y, SampledCuts(size=80, sampler=silent))
     assert svc.probabilistic_bound_ == np.inf
     assert svc.probabilistic_bound_is_vacuous_
-    told = fit(X, y, SampledCuts(size=80, sampler=Wrong(lambda d: d)))
+    with_spread = fit(X, y, SampledCuts(size=80, sampler=Wrong(lambda d: d)))
     assert (
-        told.probabilistic_bound_ == fit(X, y, SampledCuts(size=80)).probabilistic_bound_ < np.inf
+        with_spread.probabilistic_bound_
+        == fit(X, y, SampledCuts(size=80)).probabilistic_bound_
+        < np.inf
     )
-    assert told.objective_ == svc.objective_
+    assert with_spread.objective_ == svc.objective_
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -75,7 +75,7 @@ def test_long_lists_are_made_in_pieces(monkeypatch):
     p = Problem(0)
     X = stack_rows(p.X, None)
     whole = k_best_stacked(p.task, p.w, X, LENGTHS, 5)
-    monkeypatch.setattr("maxmargin.tasks.chains.k_best.ROOM", 1)
+    monkeypatch.setattr("maxmargin.tasks.chains.k_best.MAX_LABELS", 1)
     for a, b in zip(whole, k_best_stacked(p.task, p.w, X, LENGTHS, 5), strict=True):
         assert [(z.tolist(), s) for z, s in a] == [(z.tolist(), s) for z, s in b]
 

@@ -197,8 +197,8 @@ class _Dual:
         """A bound of the effect of rounding errors, including those of the kernel values."""
         if not alpha.any():
             return LONG(0)  # margins are 0 or 2
-        reach = np.abs(self.K) @ np.abs(alpha)
+        sizes = np.abs(self.K) @ np.abs(alpha)
         charged = np.where(
-            self.y * (self.K @ (self.y * alpha) + b) < 1 + 1e-9 * (1 + reach), self.caps, 0
+            self.y * (self.K @ (self.y * alpha) + b) < 1 + 1e-9 * (1 + sizes), self.caps, 0
         )
-        return 4 * len(alpha) * LONG_EPS * (np.abs(alpha) @ reach + charged @ (reach + abs(b)))
+        return 4 * len(alpha) * LONG_EPS * (np.abs(alpha) @ sizes + charged @ (sizes + abs(b)))

@@ -87,8 +87,8 @@ class Program:
             point = np.asarray(z, dtype=LONG)
             center, precision, A, h, cost = self.long()
             steps = (self.size + 8) * eps
-            reach = np.abs(point) + np.abs(center)
-            size = np.abs(A) @ reach + np.abs(h)
+            sizes = np.abs(point) + np.abs(center)
+            size = np.abs(A) @ sizes + np.abs(h)
             slack = by_group(
                 np.where(A @ point + h + steps * size > 0, size, 0), self.group, len(cost)
             )
@@ -98,7 +98,7 @@ class Program:
             off, spread = np.abs(point - center), np.abs(precision)
             pull = spread * off if spread.ndim == 1 else spread @ off
             terms = len(cost) * eps * (cost @ self.maxima(point) ** (2 if self.squared else 1))
-            return float(cost @ slack + steps * (pull @ reach) + terms)
+            return float(cost @ slack + steps * (pull @ sizes) + terms)
 
 
 def by_group(scores: LongArray, group: npt.NDArray[np.int64], groups: int) -> LongArray:

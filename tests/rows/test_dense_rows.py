@@ -43,10 +43,10 @@ class DenseQP:
         return ascend(problem, state, SecondOrder(method="dense QP"))
 
 
-def problem(name, seed=0, n=25, d=8, reach=0.0, **more):
+def problem(name, seed=0, n=25, d=8, decades=0.0, **more):
     rng = np.random.default_rng(seed)
     loss = LOSSES[name]
-    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-reach, reach, size=d)
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-decades, decades, size=d)
     y = rng.normal(size=n)
     if name == "classes":
         y = rng.integers(0, 3, n)
@@ -90,7 +90,7 @@ def test_bounds_meet_and_agree_with_cutting_planes(name, kind, C):
 @pytest.mark.parametrize("shape", [(30, 12), (6, 40)])
 def test_badly_scaled_features_and_a_large_C(name, shape):
     n, d = shape
-    risk = problem(name, 3, n, d, reach=4.0, offset=None)
+    risk = problem(name, 3, n, d, decades=4.0, offset=None)
     # 1e6 times the rounding of a score is above the tolerance if every target is met exactly
     result = minimize(risk, 1e4 if name == "absolute" else 1e6, solver=DenseQP())
     assert result.converged, (result.gap, result.objective)

@@ -160,7 +160,9 @@ def test_only_weights_are_sent():
                 return answer
             parts = answer if isinstance(answer, tuple) else (answer,)
             sent.append(
-                sum(np.asarray(part).nbytes for part in parts if not hasattr(part, "reach"))
+                sum(
+                    np.asarray(part).nbytes for part in parts if not hasattr(part, "largest_demand")
+                )
             )
             return answer
 

@@ -140,12 +140,12 @@ from maxmargin import StructuredSVM
 from tests.slow_tasks import Sleepy, examples
 if __name__ == "__main__":
     X, y = examples(12)
-    def told(record):
+    def callback(record):
         pass
-    told.on_oracle = lambda done, total: (print("asked", done, total, flush=True))
+    callback.on_oracle = lambda done, total: (print("asked", done, total, flush=True))
     try:
         StructuredSVM(Sleepy(0.3), 10.0, tol=1e-9, oracle="expensive", engine="processes", n_jobs=2,
-                      callbacks=[told]).fit(X, y)
+                      callbacks=[callback]).fit(X, y)
     except KeyboardInterrupt as error:
         svm = error.estimator
     print("stop", svm.stop_reason_, svm.lower_bound_ <= svm.objective_, flush=True)

@@ -41,7 +41,7 @@ from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, paid
+from maxmargin.core.rounding import Attained, correction
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, combine, dot, entries
 
 MAX_MULTIPLIER_ROUNDS = 60
@@ -337,7 +337,7 @@ class Bundle:
         lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.conjugate(u, w)
         if attained is not None:
             lost = dual.error * (1.0 + self.regularizer.radius(attained.upper))
-            lower -= paid(lost, attained.negligible)
+            lower -= correction(lost, attained.negligible)
         if free:
             lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
             w[self.regularizer.free] = self._v
@@ -390,12 +390,12 @@ class Bundle:
             step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:], C)
             if step < 1.0:
                 qp.move(before + step * (qp.beta - before))
-            settled = np.array_equal(clipped, signed.clipped)
-            if not settled:
+            unchanged = np.array_equal(clipped, signed.clipped)
+            if not unchanged:
                 signed.clipped = clipped
                 qp.replace_gram(self._gram(signed))
             # Optimal after a full step without a sign change; otherwise only rounding is left.
-            if (settled and step in (0.0, 1.0)) or outlook <= 1e-3 * tol:
+            if (unchanged and step in (0.0, 1.0)) or outlook <= 1e-3 * tol:
                 break
 
     def _gram(self, signed: SignedPart) -> Array:

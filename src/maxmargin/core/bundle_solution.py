@@ -2,7 +2,7 @@
 
 For multipliers alpha of planes (a_j, b_j) the bound is
 
-    D(alpha) = <b, alpha> - Omega*(u),     u = - sum_j alpha_j a_j,
+    D(alpha) = <b, alpha> - Omega*(u),     u = - sum_j alpha_j a_j
 
 This is a lower bound of F(w*) for every feasible alpha; see :mod:`maxmargin.core.bundle`. If u is not exactly
 zero in the free coordinates, the bound is reduced by |u_free| times the largest value they may take. It is
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, gamma, paid
+from maxmargin.core.rounding import Attained, correction, gamma
 from maxmargin.core.vectors import Array, Vector, combine, norm
 
 
@@ -49,7 +49,7 @@ class DualPoint:
         # the multipliers, which sum to C, are rounded, too
         lost = gamma(dim) * regularizer.value(w) + gamma(len(self.alpha)) * max(0.0, upper)
         lost += (self.error + here) * (1.0 + radius + here)
-        return bound - paid(lost, attained.negligible)
+        return bound - correction(lost, attained.negligible)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

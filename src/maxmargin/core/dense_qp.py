@@ -57,8 +57,8 @@ INVISIBLE = 1e-14
 #: steps that may pass without a smaller duality gap: beyond that only rounding is left
 PATIENCE = 8
 #: if the planes other than zero planes have less than SMALL of the multipliers of their block, the problem is
-#: solved again for a C of ROOM times their multipliers
-MAX_ROUNDS, SMALL, ROOM = 3, 1e-3, 10.0
+#: solved again for a C of FACTOR times their multipliers
+MAX_ROUNDS, SMALL, FACTOR = 3, 1e-3, 10.0
 #: weight of equations that must hold, relative to those that should
 PRIORITY = 1e4
 #: fraction of the distance to the nearest bound that a step may cover
@@ -109,7 +109,7 @@ def solve_planes(
         if not 0.0 < used < SMALL:
             break
         # the digits of the multipliers are those of C: the optimum is the same for a C that they do not reach
-        share *= ROOM * used
+        share *= FACTOR * used
         if share * C == 0.0:  # no smaller double
             break
     return best
@@ -190,8 +190,8 @@ def _shortest(w: Array, planes: Array) -> Array:
     _, found, directions = np.linalg.svd(planes, full_matrices=len(planes) < len(w))
     sizes = np.zeros(len(w))
     sizes[: len(found)] = found
-    unseen = directions[sizes <= 1e-12 * sizes[0]]
-    out: Array = w - unseen.T @ (unseen @ w)
+    null_space = directions[sizes <= 1e-12 * sizes[0]]
+    out: Array = w - null_space.T @ (null_space @ w)
     return out
 
 

@@ -32,7 +32,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.summation import Block, fold, join
+from maxmargin.core.summation import PartialSum, fold, join
 
 R = TypeVar("R")
 
@@ -187,7 +187,7 @@ class SerialEngine:
         answer: R = self._call(0, shard_method(method), plain)
         return answer
 
-    def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
+    def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
         return fold(self._map(method, args), self._first)
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:

@@ -158,7 +158,7 @@ def _row_of(indptr: AnyArray, entry: int) -> int:
     return int(np.searchsorted(indptr, entry, side="right")) - 1
 
 
-def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
+def checked_csr(X: Any, name: str = "X", row: Name = row_name) -> Any:
     """A sparse matrix of any format as a checked CSR matrix with float32 or float64 entries. ``X`` itself is
     returned if it is one already. Duplicate and unsorted entries are kept."""
     if X.ndim != 2:
@@ -176,8 +176,8 @@ def sound(X: Any, name: str = "X", row: Name = row_name) -> Any:
 
 
 def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
-    """:func:`sound`, with sorted columns and no duplicates; a copy if ``X`` is not in that form."""
-    X = sound(X, name, row)
+    """:func:`checked_csr`, with sorted columns and no duplicates; a copy if ``X`` is not in that form."""
+    X = checked_csr(X, name, row)
     if not is_canonical(X):
         X = summed(X)
         check_rows(X.indptr, X.indices, X.data, X.shape, name, row)  # sums may overflow
@@ -296,11 +296,11 @@ def _part(x: Any, name: str, row: Name) -> Any:
     if not sp.issparse(x):
         return sp.csr_matrix(np.atleast_2d(x))
     if x.format != "csr" or x.ndim != 2:
-        return sound(x, name, row)
+        return checked_csr(x, name, row)
     n, end = x.shape[0], len(x.indices)
     fits = len(x.indptr) == n + 1 and x.indptr[0] == 0 and x.indptr[-1] == end == len(x.data)
     fits = fits and x.indptr.dtype.kind == x.indices.dtype.kind == "i"
-    return x if fits else sound(x, name, row)
+    return x if fits else checked_csr(x, name, row)
 
 
 def checked(X: Any, name: str = "X", row: Name = row_name) -> Any:

@@ -2,7 +2,7 @@
 
 With u = - sum_j alpha_j a_j and N the coordinates constrained to be nonnegative, the dual is
 
-    D(alpha) = <b, alpha> - 1/2 sum_{k not in N} u_k^2 - 1/2 sum_{k in N} max(u_k, 0)^2,
+    D(alpha) = <b, alpha> - 1/2 sum_{k not in N} u_k^2 - 1/2 sum_{k in N} max(u_k, 0)^2
 
 This is concave, smooth, and quadratic on every piece where the *clipped* set A = {k in N: u_k < 0} is
 constant. On the piece of the current alpha it agrees, in value and gradient, with

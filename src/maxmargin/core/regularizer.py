@@ -1,18 +1,18 @@
 """The regularizer Omega(w) = 1/2 sum of w_k^2 over the penalized coordinates.
 
 Coordinates in ``free`` (an unpenalized intercept) cost nothing. The dual then requires
-``sum_j alpha_j a_j[free] = 0``. A residual r makes the dual value minus infinity, unless the
-free coordinates of the optimum are known to be bounded. ``free_bound`` is such a bound, |v*_k| <=
-free_bound, and ``|r|_1 * free_bound`` is subtracted from the lower bound for a residual.
+``sum_j alpha_j a_j[free] = 0``. A residual r makes the dual value minus infinity, unless the free coordinates
+of the optimum are known to be bounded. ``free_bound`` is such a bound of all |v*_k|, and
+``|r|_1 * free_bound`` is subtracted from the lower bound for a residual.
 
-Coordinates in ``nonnegative`` must not be negative, or not below their ``floor``. With u = - sum_j alpha_j
-a_j, the dual point's w is ``primal(u)``, which is u with those coordinates clipped, and D(alpha) = <b, alpha>
-- conjugate(u), where
+Coordinates in ``nonnegative`` must not be negative, or not below their ``floor``. The dual point's w is
+``primal(u)``, which is u with those coordinates clipped:
 
-    conjugate(u) = max over feasible w of <u, w> - Omega(w) = <u, primal(u)> - Omega(primal(u)),
+    u = - sum_j alpha_j a_j,     D(alpha) = <b, alpha> - conjugate(u)
+    conjugate(u) = max over feasible w of <u, w> - Omega(w) = <u, primal(u)> - Omega(primal(u))
 
-which is 1/2 |primal(u)|^2 if all floors are zero. (u itself must be kept: clipping it in place would
-lose how far it was below its floor.)
+This is 1/2 |primal(u)|^2 if all floors are zero. (u itself must be kept: clipping it in place would lose how
+far it was below its floor.)
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ AROUND = 40
 #: assumed ratio of the terms' magnitudes to their sum where errors are not computed individually
 CANCELLING = 100.0
 #: error bounds up to this fraction of F are ignored: they are usually far too pessimistic
-UNSEEN = 1e-10
+NEGLIGIBLE = 1e-10
 
 
 def gamma(n: int) -> float:
@@ -57,12 +57,12 @@ def level(n: int) -> float:
     return CANCELLING * gamma(n)
 
 
-def unseen(n: int) -> float:
+def negligible_fraction(n: int) -> float:
     """The fraction of F up to which error bounds are ignored."""
-    return max(UNSEEN, level(n))
+    return max(NEGLIGIBLE, level(n))
 
 
-def paid(error: float, negligible: float) -> float:
+def correction(error: float, negligible: float) -> float:
     """The amount to subtract for an error: 0 if it is negligible, otherwise rounded up to a power of two."""
     if error <= negligible:
         return 0.0
@@ -99,4 +99,4 @@ class Attained(NamedTuple):
     @classmethod
     def by(cls, upper: float, n: int) -> Attained:
         """Use the error that is negligible for ``n`` rows."""
-        return cls(upper, unseen(n) * abs(upper))
+        return cls(upper, negligible_fraction(n) * abs(upper))

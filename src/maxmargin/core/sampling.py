@@ -236,7 +236,7 @@ def excess_bound(
     C: float,
     delta: float,
     *,
-    reach: float = 0.0,
+    free_norm: float = 0.0,
     choices: int = 1,
 ) -> float:
     """A bound on F(w) - F* that holds with probability 1 - delta, given the measured F(w).
@@ -253,9 +253,9 @@ def excess_bound(
 
     The papers' form, for n examples of weight one, R the largest ``|g_i|`` and C' = C n, has spread <= n R /
     sqrt(r), F(w) <= C' Delta, and 8 C' Delta R^2 / epsilon^2 in place of N (N + 1); both are no smaller.
-    ``reach`` bounds the free coordinates of v* if they are sampled, too; they and the offsets increase the
-    bound on a term (theorem 3). If the point of a cut depends on earlier samples, ``choices`` is the number
-    of cuts that could have been sampled instead, and p is divided by it. Infinite if a sampler sets no
+    ``free_norm`` bounds the free coordinates of v* if they are sampled, too; they and the offsets increase
+    the bound on a term (theorem 3). If the point of a cut depends on earlier samples, ``choices`` is the
+    number of cuts that could have been sampled instead, and p is divided by it. Infinite if a sampler sets no
     spread.
     """
     if record.n_draws == 0 or np.isnan(objective):
@@ -263,7 +263,7 @@ def excess_bound(
     if record.spread == np.inf:
         return float("inf")
     log = np.log(choices * record.n_draws * (record.n_draws + 1.0) / delta)
-    length = np.sqrt(2.0 * max(0.0, objective)) + reach
+    length = np.sqrt(2.0 * max(0.0, objective)) + free_norm
     spread = length * record.spread + 0.5 * record.offset_spread
     gamma = float(spread * np.sqrt(2.0 * log))
     return max(0.0, objective - record.reduced) + C * gamma

@@ -6,7 +6,7 @@ in a binary counter. The tree depends on the number of parts only, and at most l
 sums are held at any time.
 
 A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`). The few
-remaining blocks of all ranges, in order, give the whole sum (:func:`join`).
+remaining sums of all ranges, in order, give the whole sum (:func:`join`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AddsInPlace(ABC):
         """The sum, computed in the memory of this part if possible."""
 
 
-class Block(NamedTuple):  # a tuple is pickled several times faster than a dataclass
+class PartialSum(NamedTuple):  # a tuple is pickled several times faster than a dataclass
     """The sum of the parts ``start .. start+size-1``: a node of the tree."""
 
     start: int
@@ -58,54 +58,54 @@ def add_into(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _pair(left: Block, right: Block) -> Any:
+def _pair(left: PartialSum, right: PartialSum) -> Any:
     # a single part may still be in use by its shard; a sum of parts belongs to the tree
     add = add_into if left.size > 1 else add_parts
     return add(left.total, right.total)
 
 
-def fold(parts: Iterable[Any], start: int = 0) -> list[Block]:
+def fold(parts: Iterable[Any], start: int = 0) -> list[PartialSum]:
     """Sum the parts from number ``start`` on as far as the tree allows without the others."""
-    return merge(Block(start + k, 1, part) for k, part in enumerate(parts))
+    return merge(PartialSum(start + k, 1, part) for k, part in enumerate(parts))
 
 
-def merge(blocks: Iterable[Block]) -> list[Block]:
-    """Sum neighboring blocks, in order, as far as the tree allows without the others."""
-    stack: list[Block] = []
-    for block in blocks:
-        while stack and stack[-1].size == block.size and stack[-1].start % (2 * block.size) == 0:
+def merge(sums: Iterable[PartialSum]) -> list[PartialSum]:
+    """Add neighboring sums, in order, as far as the tree allows without the others."""
+    stack: list[PartialSum] = []
+    for node in sums:
+        while stack and stack[-1].size == node.size and stack[-1].start % (2 * node.size) == 0:
             left = stack.pop()
-            block = Block(left.start, 2 * block.size, _pair(left, block))
-        stack.append(block)
+            node = PartialSum(left.start, 2 * node.size, _pair(left, node))
+        stack.append(node)
     return stack
 
 
 class Tree:
-    """Sums blocks that arrive in any order, from any thread, as soon as the tree allows."""
+    """Adds up sums that arrive in any order, from any thread, as soon as the tree allows."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], Block] = {}
+        self._held: dict[tuple[int, int], PartialSum] = {}
         self._lock = threading.Lock()
 
-    def put(self, block: Block) -> None:
-        """Add a block."""
+    def put(self, node: PartialSum) -> None:
+        """Add a node."""
         while True:
             with self._lock:
-                other = self._held.pop((block.start ^ block.size, block.size), None)
+                other = self._held.pop((node.start ^ node.size, node.size), None)
                 if other is None:
-                    self._held[block.start, block.size] = block
+                    self._held[node.start, node.size] = node
                     return
-            left, right = (other, block) if other.start < block.start else (block, other)
-            block = Block(left.start, 2 * block.size, _pair(left, right))
+            left, right = (other, node) if other.start < node.start else (node, other)
+            node = PartialSum(left.start, 2 * node.size, _pair(left, right))
 
-    def blocks(self) -> list[Block]:
-        """The remaining blocks in order, as :func:`merge` of the same blocks returns them."""
-        return sorted(self._held.values(), key=lambda block: block.start)
+    def sums(self) -> list[PartialSum]:
+        """The remaining sums in order, as :func:`merge` of the same sums returns them."""
+        return sorted(self._held.values(), key=lambda node: node.start)
 
 
-def join(blocks: Iterable[Block]) -> Any:
-    """The sum of all parts, from ordered blocks that together contain each part once."""
-    stack = merge(blocks)
+def join(sums: Iterable[PartialSum]) -> Any:
+    """The sum of all parts, from ordered sums that together contain each part once."""
+    stack = merge(sums)
     if not stack:
         raise ValueError("cannot sum over no parts; the data has no shards")
     total = stack.pop().total

@@ -95,7 +95,7 @@ def all_writable(members: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(writable(m) if isinstance(m, np.ndarray) else m for m in members)
 
 
-def thawed(state: dict[str, Any]) -> dict[str, Any]:
+def with_writable_arrays(state: dict[str, Any]) -> dict[str, Any]:
     """An unpickled state with writable arrays, including those in tuples: arrays in shared memory arrive
     read-only."""
     return {

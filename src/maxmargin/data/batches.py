@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import is_canonical, sound, summed
+from maxmargin.core.matrices import checked_csr, is_canonical, summed
 
 AnyArray = npt.NDArray[Any]
 
@@ -110,7 +110,7 @@ def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:
         parts = [np.asarray(labels) for labels in y if len(labels)]
         y = np.concatenate(parts) if parts else np.empty(0)
     if all(sp.issparse(x) for x in X):
-        X = [sound(x, f"sequence {i}") for i, x in enumerate(X)]
+        X = [checked_csr(x, f"sequence {i}") for i, x in enumerate(X)]
         width = max(x.shape[1] for x in X)
         X = [x if x.shape[1] == width else _widened(x, width) for x in X]
         return sp.vstack(X, format="csr"), y, lengths
@@ -141,7 +141,7 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
         if X.dtype == object:
             raise TypeError("the data frame has columns that are not numeric.")
     if sp.issparse(X):
-        X = sound(X)
+        X = checked_csr(X)
         kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
         X = X if X.dtype == kind else X.astype(kind)
         return _without_duplicates(X), names

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import convert, precise, products
-from maxmargin.core.matrices import check_dense, check_rows, is_canonical, sound, summed
-from maxmargin.core.vectors import Array, IntArray, thawed
+from maxmargin.core.matrices import check_dense, check_rows, checked_csr, is_canonical, summed
+from maxmargin.core.vectors import Array, IntArray, with_writable_arrays
 
 #: rows of a dense matrix multiplied at a time, so that a block stays in the cache
 BLOCK = 256
@@ -97,7 +97,7 @@ class DenseDesign:
         self.nnz = int(X.size)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(thawed(state))
+        self.__dict__.update(with_writable_arrays(state))
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is an optional array for the scores."""
@@ -148,7 +148,7 @@ class CSRDesign:
         self.nnz = int(self.indptr[-1])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(thawed(state))
+        self.__dict__.update(with_writable_arrays(state))
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is an optional array for the scores."""
@@ -271,7 +271,7 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
     a part of the time of one product; ``checked=True`` skips it.
     """
     if sp.issparse(X):
-        X = X if checked else sound(X)
+        X = X if checked else checked_csr(X)
         X = _summed(X)
         return CSRDesign.of(X.indptr, X.indices, X.data, (int(X.shape[0]), int(X.shape[1])))
     if isinstance(X, np.ndarray):

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, IntArray, thawed, writable
+from maxmargin.core.vectors import Array, IntArray, with_writable_arrays, writable
 from maxmargin.data.design import CSRDesign
 
 
@@ -50,7 +50,7 @@ class ImplicitDesign(ABC):
         self.squared_norms = squares
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(thawed(state))
+        self.__dict__.update(with_writable_arrays(state))
 
     def part(self, lo: int, hi: int) -> Self:
         """The rows ``lo .. hi-1`` alone, to send to a worker."""

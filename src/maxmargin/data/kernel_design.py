@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign, as_design, is_design
 from maxmargin.kernels import KernelRows, NystromMap
-from maxmargin.kernels.functions import Block
+from maxmargin.kernels.functions import FloatMatrix
 from maxmargin.kernels.lowrank import ROWS
 
 
@@ -92,7 +92,7 @@ class KernelDesign:
         self.fill(lo, hi, out)
         return DenseDesign(out)
 
-    def fill(self, lo: int, hi: int, out: Block) -> None:
+    def fill(self, lo: int, hi: int, out: FloatMatrix) -> None:
         """Write the features of the rows ``lo .. hi-1`` to an array, in single or double precision."""
         for first, last, rows in self._walk(lo, hi):
             self.features.transform(rows, out[first - lo : last - lo])

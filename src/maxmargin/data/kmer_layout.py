@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import kmers
-from maxmargin.core.vectors import Array, IntArray, thawed
+from maxmargin.core.vectors import Array, IntArray, with_writable_arrays
 
 Bytes = npt.NDArray[np.uint8]
 AnyArray = npt.NDArray[Any]
@@ -24,7 +24,7 @@ WORTH_FILLING = 9.0
 CHUNK = 512
 
 
-class Words:
+class KmerWords:
     """All words of ``first .. last`` letters over an alphabet, ordered by length, then by their last
     letters."""
 
@@ -36,7 +36,7 @@ class Words:
         self.packed = (first, last, self.value, self.size)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(thawed(state))
+        self.__dict__.update(with_writable_arrays(state))
 
     def count(self, longest: int) -> int:
         """Number of words of up to ``longest`` letters."""
@@ -74,7 +74,7 @@ class Layout:
     """
 
     def __init__(
-        self, words: Words, letters: Bytes, lengths: IntArray, counted: bool, shift: int
+        self, words: KmerWords, letters: Bytes, lengths: IntArray, counted: bool, shift: int
     ) -> None:
         self.words, self.letters, self.lengths = words, letters, lengths
         self.counted, self.shift, self.n_rows = counted, shift, len(lengths)
@@ -86,7 +86,7 @@ class Layout:
         self.n_features = words.count(words.last) if counted else int(self.offset[-1])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(thawed(state))
+        self.__dict__.update(with_writable_arrays(state))
 
     def part(self, lo: int, hi: int) -> Layout:
         """The rows ``lo .. hi-1`` alone."""
@@ -187,8 +187,8 @@ class Layout:
 def positions(lengths: IntArray) -> tuple[IntArray, IntArray]:
     """The strings by decreasing length, and where the letters of each position begin."""
     by_rank = np.argsort(-lengths, kind="stable")
-    reach = np.searchsorted(-lengths[by_rank], -np.arange(lengths.max(initial=0)))
-    return by_rank, np.concatenate([[0], np.cumsum(reach)]).astype(np.int64)
+    counts = np.searchsorted(-lengths[by_rank], -np.arange(lengths.max(initial=0)))
+    return by_rank, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def by_position(strings: Bytes, lengths: IntArray) -> Bytes:

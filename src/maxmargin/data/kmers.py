@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.implicit import ImplicitDesign
-from maxmargin.data.kmer_layout import Bytes, Layout, Words, by_position
+from maxmargin.data.kmer_layout import Bytes, KmerWords, Layout, by_position
 
 Kind = Literal["weighted_degree", "spectrum"]
 KINDS = ("weighted_degree", "spectrum")
@@ -83,7 +83,7 @@ class KmerDesign(ImplicitDesign):
         self.kind, self.positions, self.weighting = kind, positions, weighting
         self.alphabet, self.normalize = alphabet, normalize
         self.orders = first, last = _orders(orders, alphabet)
-        words = Words(alphabet, first, last, np.sqrt(_weights(weighting, kind, first, last)))
+        words = KmerWords(alphabet, first, last, np.sqrt(_weights(weighting, kind, first, last)))
         self._layout = _layout(words, strings, kind, positions)
         if self._layout.n_features * 8 > 2**40:
             raise ValueError(
@@ -172,7 +172,7 @@ def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
     return beta
 
 
-def _layout(words: Words, strings: Any, kind: str, positions: Any) -> Layout:
+def _layout(words: KmerWords, strings: Any, kind: str, positions: Any) -> Layout:
     table = np.full(256, 255, dtype=np.uint8)
     either = words.alphabet in (words.alphabet.upper(), words.alphabet.lower())
     for number, letter in enumerate(words.alphabet):

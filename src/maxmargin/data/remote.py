@@ -52,13 +52,13 @@ class RemoteStorage:
 
     def content(self, name: str) -> bytes:
         """See :class:`~maxmargin.data.storage.Storage`."""
-        with self._told(name):
+        with self._as_os_errors(name):
             self._files.invalidate_cache()
             return bytes(self._files.cat_file(self._path(name)))
 
     def sizes(self) -> dict[str, int]:
         """See :class:`~maxmargin.data.storage.Storage`."""
-        with self._told():
+        with self._as_os_errors():
             self._files.invalidate_cache()
             try:
                 entries = self._files.ls(self._prefix, detail=True)
@@ -73,7 +73,7 @@ class RemoteStorage:
             return np.empty(0, dtype=kind)
         begin, end = start * kind.itemsize, stop * kind.itemsize
         try:
-            with self._told(name):
+            with self._as_os_errors(name):
                 content = self._files.cat_file(self._path(name), start=begin, end=end)
         except FileNotFoundError:
             raise DatasetError(f"{self.describe(name)} is missing.") from None
@@ -116,7 +116,7 @@ class RemoteStorage:
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def _told(self, name: str = "") -> Iterator[None]:
+    def _as_os_errors(self, name: str = "") -> Iterator[None]:
         """Convert the errors of a store, which have many types, to OSErrors that name the file."""
         try:
             yield

@@ -156,7 +156,7 @@ class ShardedDesign:
             if all(self._is_near(files, span) for span in spans):
                 yield from (self._chunk(files, span) for span in spans)
             else:
-                yield from ahead(partial(self._loaded, files), spans, self._storage.depth)
+                yield from read_ahead(partial(self._loaded, files), spans, self._storage.depth)
 
     def _is_near(self, files: Sections, span: tuple[int, int]) -> bool:
         """Whether the ends of a chunk are in the page cache; it then needs no prefetch."""
@@ -290,7 +290,7 @@ def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
     return design.indptr, design.indices, design.data
 
 
-def ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:
+def read_ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:
     """``work(item)`` for every item in order, with ``depth`` of them running ahead."""
     if len(items) < 2:
         yield from map(work, items)

@@ -94,8 +94,8 @@ class StackedDesign:
             raise IndexError(f"column {j} is out of range: X has {self.shape[1]} columns.")
         k = int(np.searchsorted(self.starts, j, side="right")) - 1
         inside, part = int(j - self.starts[k]), self.parts[k]
-        told = part.describe(inside) if hasattr(part, "describe") else f"column {inside}"
-        return f"part {k}: {told}"
+        description = part.describe(inside) if hasattr(part, "describe") else f"column {inside}"
+        return f"part {k}: {description}"
 
 
 def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> StackedDesign:

@@ -98,10 +98,10 @@ class _Parsed:
         most = int(np.count_nonzero(text == ord(":"))) + 1
         labels, queries = np.empty(most_rows), np.empty(most_rows, dtype=np.int64)
         indptr, indices = np.empty(most_rows + 1, dtype=np.int64), np.empty(most, dtype=np.int64)
-        data, doubts = np.empty(most), np.empty((most_rows + most, 3), dtype=np.int64)
-        rows, entries, n_doubts, wrong, where = compiled.parse(
+        data, uncertain = np.empty(most), np.empty((most_rows + most, 3), dtype=np.int64)
+        rows, entries, n_uncertain, wrong, where = compiled.parse(
             text, len(text), int(one_based), compiled.POWERS,
-            labels, queries, indptr, indices, data, doubts,
+            labels, queries, indptr, indices, data, uncertain,
         )  # fmt: skip
 
         def line_of(position: int) -> str:
@@ -111,7 +111,7 @@ class _Parsed:
         if wrong != compiled.FINE:
             excerpt = bytes(text[where : where + 30]).decode(errors="replace").split("\n")[0]
             raise ValueError(f"{line_of(where)}: {_TEXTS[wrong]} (at {excerpt!r}).")
-        for begin, end, entry in doubts[:n_doubts].tolist():
+        for begin, end, entry in uncertain[:n_uncertain].tolist():
             try:
                 value = float(bytes(text[begin:end]))
             except ValueError:

@@ -36,8 +36,8 @@ from maxmargin.duals.terms import contribution, into_box, row_terms
 
 #: maximum of planes times weights; up to here a program takes about a second
 MAX_ENTRIES = 200_000
-#: bounds are reduced to ROOM times the largest multiplier if that is less than SMALL times its bound
-MAX_ROUNDS, SMALL, ROOM = 4, 1e-3, 10.0
+#: bounds are reduced to FACTOR times the largest multiplier if that is less than SMALL times its bound
+MAX_ROUNDS, SMALL, FACTOR = 4, 1e-3, 10.0
 
 
 def too_much(rows: Rows) -> str | None:
@@ -89,7 +89,7 @@ class DenseRows:
             largest = float(terms.sizes(self.multipliers).max())
             if not (np.isfinite(highest) and 0.0 < largest < SMALL * min(cap, highest)):
                 break
-            cap = ROOM * largest
+            cap = FACTOR * largest
         return SweepStats(self.rows.n, np.inf, 0)
 
     def _solved(self, cap: float) -> tuple[float, Array, Array] | None:
@@ -175,12 +175,12 @@ def _balanced(alpha: Array, coef: Array) -> Array:
     All are truncated to multiples of the last digit of the largest one, so that their sum is exact.
     """
     digit = np.spacing(np.abs(coef).max(initial=0.0))
-    settled = np.trunc(coef / digit) * digit
+    truncated = np.trunc(coef / digit) * digit
     for _ in range(len(coef)):
-        rest = math.fsum(settled)
+        rest = math.fsum(truncated)
         if rest == 0.0:
             break
-        largest = int(np.argmax(np.sign(rest) * settled))
-        settled[largest] -= np.sign(rest) * min(abs(rest), abs(settled[largest]))
-    out: Array = np.sign(alpha) * np.abs(settled)
+        largest = int(np.argmax(np.sign(rest) * truncated))
+        truncated[largest] -= np.sign(rest) * min(abs(rest), abs(truncated[largest]))
+    out: Array = np.sign(alpha) * np.abs(truncated)
     return out

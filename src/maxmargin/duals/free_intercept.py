@@ -84,7 +84,7 @@ class FreeCoordinates(BinaryCoordinates):
         """Reset the best multipliers; the first ones kept are copied as a whole."""
         self._kept: Array = np.zeros(len(self._state))
         self._value, self._stale = -np.inf, True
-        self._gave: IntArray = np.empty(0, dtype=np.int64)
+        self._reduced: IntArray = np.empty(0, dtype=np.int64)
 
     @property
     def w(self) -> Array:
@@ -113,18 +113,18 @@ class FreeCoordinates(BinaryCoordinates):
     def _keep(self, changed: IntArray | None) -> None:
         """Keep the multipliers at r = 0 if they are the best so far; only those in ``changed`` differ."""
         linear, u, rows, taken = self._balanced()
-        value = self._worth(linear, u)
+        value = self._dual_value(linear, u)
         self._stale = value <= self._value
         if self._stale:
             return
         # rows that were reduced the last time differ from the state, too
         every = changed is None
-        changed = np.arange(len(self._kept)) if every else np.concatenate([changed, self._gave])
+        changed = np.arange(len(self._kept)) if every else np.concatenate([changed, self._reduced])
         self._kept[changed] = self._state[changed, ALPHA]
         self._kept[rows] -= taken
-        self._best, self._value, self._gave = (linear, u), value, rows
+        self._best, self._value, self._reduced = (linear, u), value, rows
 
-    def _worth(self, linear: float, u: Array, t: float = 1.0) -> float:
+    def _dual_value(self, linear: float, u: Array, t: float = 1.0) -> float:
         """The dual value of a multiple, minus a bound on the rounding error of r."""
         rest = ROUNDING * t * abs(linear) * self._bound
         return t * linear - 0.5 * t * t * float(u @ u) - rest
@@ -136,9 +136,9 @@ class FreeCoordinates(BinaryCoordinates):
         u[-1] = 0.0
         if excess == 0.0:
             return self._linear, u, np.empty(0, dtype=np.int64), np.empty(0)
-        rows, taken = self._givers(self.active, excess)
+        rows, taken = self._rows_to_reduce(self.active, excess)
         if rows is None:  # inactive rows do not change, but may be reduced
-            rows, taken = self._givers(self._members, excess)
+            rows, taken = self._rows_to_reduce(self._members, excess)
         if rows is None:  # rounding: all multipliers are zero
             return 0.0, np.zeros_like(u), self._members, self._state[self._members, ALPHA]
         margins = self._common if self._margins is None else self._margins[rows]
@@ -150,7 +150,7 @@ class FreeCoordinates(BinaryCoordinates):
         u[:-1] -= change
         return self._linear - float(np.sum(margins * taken)), u, rows, taken
 
-    def _givers(self, among: IntArray, excess: float) -> Any:
+    def _rows_to_reduce(self, among: IntArray, excess: float) -> Any:
         """Rows of the heavier class to reduce and by how much; None if they are not enough."""
         rows, taken = np.empty(len(among), np.int64), np.empty(len(among))
         count = take_from(self._state, among, excess, rows, taken)
@@ -164,7 +164,7 @@ class FreeCoordinates(BinaryCoordinates):
         t, square = C / self.C, float(u @ u)
         if C != self.C and square > 0.0:
             t = min(t, max(0.0, linear / square))
-        return self._worth(linear, u, t)
+        return self._dual_value(linear, u, t)
 
     def dual_value(self, C: float) -> float:
         """See :class:`BinaryCoordinates`; both points are recomputed."""
@@ -173,22 +173,22 @@ class FreeCoordinates(BinaryCoordinates):
         self._move(center)
         if not np.isfinite(self._value):
             self._keep(None)
-        self._settle()
+        self._subtract_rest()
         u = self.rows.accumulate(self._kept * self._state[:, LABEL])
         u[-1] = 0.0
         margins = self._common if self._margins is None else self._margins
         self._best = (float(np.sum(margins * self._kept)), u)
-        self._value = self._worth(*self._best)
+        self._value = self._dual_value(*self._best)
         return self.dual_estimate(C)
 
-    def _settle(self) -> None:
+    def _subtract_rest(self) -> None:
         """Subtract the rest of r from the largest multiplier of the heavier class."""
         signed = self._kept * self._state[:, LABEL]
         rest = _exact_sum(signed)
         k = int(np.argmax(np.sign(rest) * signed))
         if rest * signed[k] > 0.0:
             self._kept[k] = max(0.0, self._kept[k] - abs(rest))
-            self._gave = np.append(self._gave, k)
+            self._reduced = np.append(self._reduced, k)
 
     def proved_value(self, C: float, negligible: float) -> float:
         """See :class:`maxmargin.core.RowDuals`: of the best multipliers at r = 0."""

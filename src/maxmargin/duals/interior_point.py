@@ -71,12 +71,12 @@ class InteriorPoint(NewtonDuals):
             self._size = mean if mean > 0.0 else 1.0
         self._place(FIRST)
         self._a[:] = self._t[:] = 0.5 * self._c
-        self._look()
+        self._update_bounds()
 
     def _center(self, mu: float) -> None:
         """Move to the center for the current margins, and update the bounds there."""
         self._place(mu)
-        self._look()
+        self._update_bounds()
 
     def _place(self, mu: float) -> None:
         """The center for the current margins: a u = t xi = mu c, with a + t = c and u - xi = m."""
@@ -105,7 +105,7 @@ class InteriorPoint(NewtonDuals):
             return 0.0
         return 0.5 * self._kappa * float(np.sum(alpha * alpha / self._c))
 
-    def _worth(self, alpha: Array) -> float:
+    def _part_of_dual(self, alpha: Array) -> float:
         """The multipliers' contribution to D, without that of w."""
         return self._demanded(alpha) - self._curvature_of(alpha)
 
@@ -115,7 +115,7 @@ class InteriorPoint(NewtonDuals):
         square = short * short / (2.0 * self._kappa)
         return float(self._c @ np.where(short > self._kappa, short - 0.5 * self._kappa, square))
 
-    def _look(self) -> None:
+    def _update_bounds(self) -> None:
         """Update bounds and residual at the current point."""
         slack, loss, support = interior.summary(
             self._a, self._t, self._u, self._xi, self._m, self._c
@@ -134,9 +134,9 @@ class InteriorPoint(NewtonDuals):
             if heavy < light:
                 plus, heavy, light = ~plus, light, heavy
             alpha[plus] *= light / max(heavy, 1e-300)
-            self._keep(alpha, self._worth(alpha), self.products.combine(alpha))
+            self._keep(alpha, self._part_of_dual(alpha), self.products.combine(alpha))
         else:
-            self._keep(self._a, self._worth(self._a), combined)
+            self._keep(self._a, self._part_of_dual(self._a), combined)
 
     def improve(self, seed: int) -> SweepStats:
         """See :meth:`NewtonDuals.improve`."""
@@ -144,7 +144,7 @@ class InteriorPoint(NewtonDuals):
             return SweepStats(0, 0.0, 0)
         steps = self._step() if self._small is None else self._steps(self._small)
         if steps:
-            self._look()
+            self._update_bounds()
             merit = self._slack + math.sqrt(float(self._residual @ self._residual))
         if not steps or self._idles(merit):
             if self._restarted:
@@ -235,7 +235,7 @@ class InteriorPoint(NewtonDuals):
             return
         self._a[:], self._t[:], self._u[:], self._xi[:] = a, t, u, xi
         self._restarted = state["restarted"] is True
-        self._look()
+        self._update_bounds()
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`; the farther the new C, the more central the point."""
@@ -253,7 +253,7 @@ class InteriorPoint(NewtonDuals):
         return self._curvature_of(alpha)
 
     def _linear_part(self) -> float:
-        return self._worth(self._alpha)
+        return self._part_of_dual(self._alpha)
 
 
 def _roots(r: Array, mu: float) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ class RowRange:
 
     def activate(self, active: IntArray, dtype: Any, kept: IntArray) -> None:
         """Make these rows active. The columns in the slots ``kept`` stay, as one lot."""
-        here = self._mine(active)
+        here = self._own_rows(active)
         if len(kept):
             stay = np.searchsorted(self._active, here)
             lot = np.empty((len(here), len(kept)), dtype=dtype)
@@ -66,7 +66,7 @@ class RowRange:
             if factors.any():
                 out += lot @ factors
         if len(other):
-            missing = np.setdiff1d(self._active, self._mine(known), assume_unique=True)
+            missing = np.setdiff1d(self._active, self._own_rows(known), assume_unique=True)
             places = np.searchsorted(self._active, missing)
             few = rows if len(places) == len(rows) else rows.take(places)
             out[places] += few.times(other, coef)
@@ -83,7 +83,7 @@ class RowRange:
     ) -> None:
         """Write kernel values of the chosen rows in this range to their rows of ``out``: columns ``held``
         come from slots; columns ``columns`` are computed, for those rows that are themselves among them."""
-        here, lo = self._mine(chosen), int(np.searchsorted(chosen, self._first))
+        here, lo = self._own_rows(chosen), int(np.searchsorted(chosen, self._first))
         mine = out[lo : lo + len(here)]
         if len(held) and len(here):
             self._gather(np.searchsorted(self._active, here), slots, held, mine)
@@ -105,7 +105,7 @@ class RowRange:
                 gather(lot, rows, slots[which] - first, columns[which], out)
             first += lot.shape[1]
 
-    def _mine(self, rows: IntArray) -> IntArray:
+    def _own_rows(self, rows: IntArray) -> IntArray:
         lo, hi = np.searchsorted(rows, (self._first, self._first + len(self._rows)))
         return rows[lo:hi] - self._first
 

@@ -122,7 +122,7 @@ class RunsPart:
     rows: Rows
     runs: Runs
 
-    def loaded(self, light: Rows) -> Rows:
+    def loaded(self, shared: Rows) -> Rows:
         """The rows of the runs, one after the other."""
         return LoadedRows.join([LoadedRows.read(self.rows, lo, hi) for lo, hi in self.runs]).rows
 
@@ -149,15 +149,15 @@ class PlacedRuns:
     weight: Any
     offset: Array | None
 
-    def loaded(self, light: Rows) -> Rows:
+    def loaded(self, shared: Rows) -> Rows:
         """The rows of the runs, one after the other."""
         design = self.design
         if design is None:
-            whole: BlockDesign = light.design  # type: ignore[assignment]
+            whole: BlockDesign = shared.design  # type: ignore[assignment]
             design = stacked([whole.block(lo, hi) for lo, hi in self.runs])
-        y, weight = self._column(self.y, light.y), self._column(self.weight, light.weight)
+        y, weight = self._column(self.y, shared.y), self._column(self.weight, shared.weight)
         offset = None if self.offset is None else writable(self.offset)
-        return part(light, design, y, weight, offset)
+        return part(shared, design, y, weight, offset)
 
     def _column(self, own: Any, shared: Any) -> Any:
         if own is not None:

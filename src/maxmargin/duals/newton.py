@@ -8,9 +8,10 @@ of rows. This module holds what the methods share; losses with bounded multiplie
 smooth ones in ``smooth_newton``.
 
 Losses are functions of margins, l_i(<z_i, w> - demand_i): the demand of the hinge is its margin, minus y_i
-o_i if the score has an offset o_i. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two hinges, of x_i
-and -x_i, with demands y_i - e_i and -y_i - e_i. At most one of them is positive, so this holds for squares as
-well. Demands are stored unscaled: nothing is added to 1, which would lose the digits of small targets.
+times the offset of the score, if there is one. The epsilon-insensitive loss |y_i - <w, x_i>| <= e_i is two
+hinges, of x_i and -x_i, with demands y_i - e_i and -y_i - e_i. At most one of them is positive, so this
+holds for squares as well. Demands are stored unscaled: nothing is added to 1, which would lose the digits of
+small targets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, gamma, paid
+from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
@@ -167,10 +168,10 @@ class NewtonDuals(ABC):
                 self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
             )
         value = self.dual_value(C)
-        unit = gamma(len(alpha)) + self.rows.blur
+        unit = gamma(len(alpha)) + self.rows.relative_error
         lost = self._sizes().error(radius(self.regularizer, self._combined), unit)
         lost *= max(1.0, C / self.C) ** 2
-        return value - paid(lost, negligible)
+        return value - correction(lost, negligible)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut."""
@@ -188,8 +189,8 @@ class NewtonDuals(ABC):
         alpha = np.abs(self._alpha)
         demands = float(np.sum(alpha * np.abs(self._demand)))
         curved = self._curved_size(alpha)
-        reach = float(self._lengths()[self.products.index] @ alpha)
-        return Scale(demands + curved, reach, len(alpha))
+        plane_size = float(self._lengths()[self.products.index] @ alpha)
+        return Scale(demands + curved, plane_size, len(alpha))
 
     def _value(self, linear: float, combined: Array, C: float) -> float:
         """The dual value for C of the best feasible multiple of multipliers that are feasible now.

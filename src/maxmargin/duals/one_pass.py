@@ -79,7 +79,7 @@ class SupportStream:
         self.plane: Array = np.zeros(shape)
         self.offset, self.bend, self.limit = 0.0, 0.0, np.inf
         #: magnitudes of the terms of the plane, which bound its rounding error; see ``duals/proofs``
-        self.demands = self.reach = 0.0
+        self.demands = self.plane_size = 0.0
         self.n_folded = self.n_seen = 0
         self.weight_seen = 0.0
         self._slack, self._credit = np.inf, 0.0
@@ -112,7 +112,7 @@ class SupportStream:
         """D, with w recomputed from the kept rows and the plane, minus a bound on the rounding error."""
         w = self.plane.copy()
         linear, curved = self.offset, self.bend
-        sizes = Scale(self.demands + self.bend, self.reach, self.n_seen)
+        sizes = Scale(self.demands + self.bend, self.plane_size, self.n_seen)
         if self.held is not None:
             coef, a, b = contribution(self.held.rows, self.C, self.alpha)
             linear, curved = linear + a, curved + b
@@ -139,7 +139,7 @@ class SupportStream:
             "offset": f * self.offset,
             "bend": f * self.bend,
             "demands": f * self.demands,
-            "reach": f * self.reach,
+            "plane_size": f * self.plane_size,
             "_slack": f * self._slack,
         }
         self.__dict__.update(changed)  # in one step, so that an interrupt cannot leave a mixture
@@ -163,9 +163,9 @@ class SupportStream:
         count = max(1, round(n / max(LEAST_PIECE, self.max_support // 2)))
         for lo, hi in pairwise([k * n // count for k in range(count + 1)]):
             piece = part(whole, design.block(lo, hi), y[lo:hi], weight[lo:hi], None)
-            self._see(piece, rng)
+            self._process(piece, rng)
 
-    def _see(self, piece: Rows, rng: np.random.Generator) -> None:
+    def _process(self, piece: Rows, rng: np.random.Generator) -> None:
         """Process one piece completely or not at all. An interrupt in between would leave rows that are both
         kept and merged, and an invalid bound."""
         before = {**self.__dict__, "plane": self.plane.copy()}
@@ -185,7 +185,7 @@ class SupportStream:
 
     def _visit(self, new: LoadedRows, rng: np.random.Generator) -> None:
         fresh = np.zeros((len(new), *self.alpha.shape[1:]))
-        lacked, alpha, active = self._sweep(new, fresh, rng, 1, 0.0)
+        gap_seen, alpha, active = self._sweep(new, fresh, rng, 1, 0.0)
         self._keep(new, alpha, active, join=True)
         self._credit += VISITS_PER_ROW * len(new)
         assert self.held is not None
@@ -193,7 +193,7 @@ class SupportStream:
         active = np.arange(len(self.held))
         if epochs:
             _, self.alpha, active = self._sweep(
-                self.held, self.alpha, rng, epochs, EFFORT * lacked, counted=True
+                self.held, self.alpha, rng, epochs, EFFORT * gap_seen, counted=True
             )
         self._keep(self.held, self.alpha, active, join=False)
         self._fold(active)
@@ -238,7 +238,7 @@ class SupportStream:
         self.plane *= t
         self.offset *= t
         self.bend *= t * t
-        self.demands, self.reach = t * self.demands, t * self.reach
+        self.demands, self.plane_size = t * self.demands, t * self.plane_size
         self.limit = self.limit / t if t > 0.0 else np.inf
         self.n_folded = self.n_folded if t > 0.0 else 0
 
@@ -286,7 +286,7 @@ class SupportStream:
         self.offset += linear
         self.bend += curved
         sizes = self._scale(folded, alpha, coef, 0.0)
-        self.demands, self.reach = self.demands + sizes.offset, self.reach + sizes.plane
+        self.demands, self.plane_size = self.demands + sizes.offset, self.plane_size + sizes.plane
         self.n_folded += len(folded)
         room = self._caps(folded) / self._sizes(folded, alpha)
         self.limit = min(self.limit, float(room.min()))

@@ -33,7 +33,7 @@ import numpy as np
 from maxmargin.core.contract.sweeps import Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, gamma, paid
+from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, row_lengths
@@ -42,7 +42,7 @@ from maxmargin.duals.crammer_singer import padded
 from maxmargin.duals.loaded_rows import LoadedRows, slice_of
 from maxmargin.duals.proofs import radius, scale_of
 from maxmargin.duals.rows import Rows, same_shape
-from maxmargin.duals.terms import contribution, into_box, lacking, row_terms
+from maxmargin.duals.terms import contribution, gap_contribution, into_box, row_terms
 
 #: bytes of a piece, and of the cache if its number of rows is not set
 PIECE_BYTES, CACHE_BYTES = 2**25, 2**27
@@ -174,9 +174,11 @@ class StreamedRows:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
-        lost = sizes.error(radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.blur)
+        lost = sizes.error(
+            radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.relative_error
+        )
         lost *= max(t, t * t)
-        return value - paid(lost, negligible)
+        return value - correction(lost, negligible)
 
     def _sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""
@@ -202,7 +204,7 @@ class StreamedRows:
         """Recompute the gap contribution of each run from exact scores."""
         for k, (lo, hi) in enumerate(self._runs):
             some = slice_of(self.rows, lo, hi)
-            self._gaps[k] = lacking(some, self.C, self._alpha[lo:hi], scores[lo:hi])
+            self._gaps[k] = gap_contribution(some, self.C, self._alpha[lo:hi], scores[lo:hi])
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers, clipped to the box."""
@@ -260,11 +262,11 @@ class StreamedRows:
         runs = self._due.pop()
         held = self._read(runs)
         if self.streaming.schedule == "fill":
-            lacked = self._collect(held, rng, last=not self._due)
+            gap_seen = self._collect(held, rng, last=not self._due)
         else:
-            lacked = self._visit(held, rng)
-        self._gaps[runs] = lacked / len(runs)
-        self._seen += lacked
+            gap_seen = self._visit(held, rng)
+        self._gaps[runs] = gap_seen / len(runs)
+        self._seen += gap_seen
         gap = float(self._gaps.sum())
         # end of a pass: w has changed since the rows were read, by about as much as in the last pass
         if not self._due:
@@ -287,10 +289,10 @@ class StreamedRows:
     def _visit(self, held: LoadedRows, rng: np.random.Generator) -> float:
         """Run one epoch over new rows, then epochs over them and the cache; return the new rows' gap."""
         count = len(held)
-        lacked, active = self._sweep(held, rng, 1, 0.0)
+        gap_seen, active = self._sweep(held, rng, 1, 0.0)
         held = held.take(np.sort(active))
         both, age = self._with_cache(held)
-        epochs, goal = self.streaming.max_epochs, EFFORT * lacked
+        epochs, goal = self.streaming.max_epochs, EFFORT * gap_seen
         if self.streaming.schedule == "larank":
             epochs, goal = -(-CACHED_PER_NEW * count // max(1, len(both))), 0.0
         if len(both) and epochs:
@@ -298,7 +300,7 @@ class StreamedRows:
         else:
             active = np.arange(len(both))
         self._prune(both, age, active, self.max_cached)
-        return lacked
+        return gap_seen
 
     def _collect(self, held: LoadedRows, rng: np.random.Generator, last: bool) -> float:
         """Cache the new rows that are not at a bound; optimize when the cache is full or all is read."""
@@ -310,7 +312,7 @@ class StreamedRows:
         if rows.offset is not None:
             scores += rows.offset
         part.check(scores)
-        lacked = lacking(rows, self.C, part.multipliers, scores)
+        gap_seen = gap_contribution(rows, self.C, part.multipliers, scores)
         wanted = np.sort(part.active)
         while len(wanted):
             room = self.max_cached - self.n_active
@@ -321,7 +323,7 @@ class StreamedRows:
                 self._empty(rng)
         if last:
             self._empty(rng)
-        return lacked
+        return gap_seen
 
     def _empty(self, rng: np.random.Generator) -> None:
         """Optimize a full cache and remove rows at a bound, and others if it is still full."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from maxmargin.compiled import precise
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import UNIT, Scale, gamma, paid, unseen
+from maxmargin.core.rounding import UNIT, Scale, correction, gamma, negligible_fraction
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
@@ -91,33 +91,33 @@ def _proved(
     """D of feasible multipliers, minus a bound on its rounding error."""
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
-    value = linear - curved - omega.conjugate(u, omega.primal(u)) - _for_free(omega, u)
+    value = linear - curved - omega.conjugate(u, omega.primal(u)) - _free_correction(omega, u)
     scale, free = scale_of(rows, alpha, coef, curved, lengths), 0.0
     if len(omega.free):
         constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
         size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
         free = omega.free_bound * size
     at = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
-    error = scale.error(at, unit + rows.blur) + unit * free
+    error = scale.error(at, unit + rows.relative_error) + unit * free
     if error <= negligible or not _in_memory(rows):
-        return value - paid(error, negligible)
+        return value - correction(error, negligible)
     high, low = _combined(rows, coef)
     exact = (
         row_terms(rows).linear_part(alpha, rows.offset, _dot)
         - curved
         - _conjugate(omega, high, low)
     )
-    exact -= _for_free(omega, high + low)
+    exact -= _free_correction(omega, high + low)
     # sums of terms of one sign, the final roundings, and those of the caps
     w = omega.primal(u)
     rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
     if omega.floor is not None:  # the terms of clipped weights have either sign
         rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
-    proved = exact - scale.error(at, unit**2 + rows.blur) - unit**2 * free - rest
+    proved = exact - scale.error(at, unit**2 + rows.relative_error) - unit**2 * free - rest
     return proved if np.isfinite(proved) else value - error
 
 
-def _for_free(omega: SquaredNorm, u: Array) -> float:
+def _free_correction(omega: SquaredNorm, u: Array) -> float:
     """The amount to subtract from the bound for unpenalized coordinates that are not zero in u."""
     return float(np.abs(u[omega.free]).sum()) * omega.free_bound if len(omega.free) else 0.0
 
@@ -235,9 +235,9 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
     R(w), for rows in memory from scores in twice the precision. The loss is so, too, if it is a sum over
     rows."""
-    enough += unseen(rows.n) * value
+    enough += negligible_fraction(rows.n) * value
     if error <= enough or not _in_memory(rows):
-        return value + paid(error, enough)
+        return value + correction(error, enough)
     high, low, size = precise_scores(rows, w)
     unit = gamma(rows.design.shape[1])
     total = _precise_loss(rows, high, low, unit**2 * size)
@@ -253,7 +253,7 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     slopes = _slopes(rows.loss, y, weight, s, near)
     again = float(rows.loss.value(s, y, weight))
     lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
-    return min(value + paid(error, enough), again + lost)
+    return min(value + correction(error, enough), again + lost)
 
 
 def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:

@@ -51,7 +51,7 @@ DECAY = 0.5
 #: the whole change is taken if the best step along it is at least this long
 WHOLE = 0.75
 #: rows that are visited in front of a round: a fraction of those of a block, and their maximum
-LEAD, MAX_LEAD = 0.125, 1000
+FIRST_SHARE, MAX_FIRST = 0.125, 1000
 
 
 class Round(NamedTuple):
@@ -263,7 +263,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
         ]
         self._run(lambda k: self._dealt[k].shuffle(seed), n_blocks)
         for s in range(n_rounds):
-            total[VISITED] += self._lead(self._dealt[s % n_blocks].share(s, n_rounds))
+            total[VISITED] += self._visit_first(self._dealt[s % n_blocks].share(s, n_rounds))
             total += self._round(Round(0, seed, s, n_rounds, 1, self.slack))
         kept = np.concatenate([block.kept for block in self._dealt])
         self.n_active = len(kept)
@@ -271,9 +271,9 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
         self._set_slack(total)
         return total
 
-    def _lead(self, rows: IntArray) -> int:
+    def _visit_first(self, rows: IntArray) -> int:
         """Visit the first of these rows without the other blocks; returns their number."""
-        rows = rows[: min(MAX_LEAD, int(LEAD * len(rows)))].copy()
+        rows = rows[: min(MAX_FIRST, int(FIRST_SHARE * len(rows)))].copy()
         self._visit(rows, len(rows), np.inf)
         return len(rows)
 

@@ -50,7 +50,7 @@ class Rows:
     ranges: tuple[tuple[int, int], ...]
     offset: Array | None = None
     #: relative error of entries and offsets that were computed from the data
-    blur: float = 0.0
+    relative_error: float = 0.0
 
     @property
     def n(self) -> int:
@@ -78,7 +78,7 @@ class Rows:
         here: IntArray = np.concatenate(weighed)
         return here
 
-    def light(self) -> Rows:
+    def shared_part(self) -> Rows:
         """The part of the rows that is sent once and shared by all pickled parts."""
         nothing: Any = None
         in_memory = isinstance(self.design, DenseDesign | CSRDesign)
@@ -90,7 +90,7 @@ class Rows:
             self.intercept,
             self.ranges,
             None,
-            self.blur,
+            self.relative_error,
         )
 
     def accumulate(self, coef: Array) -> Array:
@@ -112,7 +112,7 @@ class RowPart:
     lo: int
     hi: int
 
-    def on(self, light: Rows) -> tuple[Rows, int, int]:
+    def on(self, shared: Rows) -> tuple[Rows, int, int]:
         """The rows, and the range of them to use."""
         return self.rows, self.lo, self.hi
 
@@ -135,18 +135,18 @@ class PlacedRowPart:
     weight: Any
     offset: Array | None
 
-    def on(self, light: Rows) -> tuple[Rows, int, int]:
+    def on(self, shared: Rows) -> tuple[Rows, int, int]:
         """The rows, and the range of them to use, which is all."""
         lo, hi = self.lo, self.hi
         rows = Rows(
-            RangeDesign(light.design, lo, hi) if self.design is None else self.design,
-            _column(self.y, light.y, lo, hi),
-            _column(self.weight, light.weight, lo, hi),
-            light.loss,
-            light.intercept,
+            RangeDesign(shared.design, lo, hi) if self.design is None else self.design,
+            _column(self.y, shared.y, lo, hi),
+            _column(self.weight, shared.weight, lo, hi),
+            shared.loss,
+            shared.intercept,
             ((0, hi - lo),),
             None if self.offset is None else writable(self.offset),
-            light.blur,
+            shared.relative_error,
         )
         return rows, 0, hi - lo
 

@@ -146,7 +146,7 @@ class BlockShard:
         """Select active rows, by the scores of all rows or the key of a point whose scores are stored."""
         block = self._own()
         block.slack, block.last = slack, None
-        block.check(self.scores_of(where) if isinstance(where, int) else self._mine(where))
+        block.check(self.scores_of(where) if isinstance(where, int) else self._own_part(where))
         return block.n_active
 
     def block_rescale(self, C: float, regularizer: SquaredNorm) -> int:
@@ -168,10 +168,10 @@ class BlockShard:
     def block_load(self, multipliers: Array) -> tuple[Array, Array]:
         """Start from these multipliers of all rows; the sums."""
         block = self._own()
-        block.load(self._mine(multipliers))
+        block.load(self._own_part(multipliers))
         return block.sums()
 
-    def _mine(self, column: Array) -> Array:
+    def _own_part(self, column: Array) -> Array:
         return np.concatenate([column[lo:hi] for lo, hi in self._runs])
 
     def _own(self) -> ShardBlock:

@@ -28,7 +28,7 @@ from maxmargin.compiled import row_dual
 from maxmargin.core.contract.sweeps import Blocks, SweepStats
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, gamma, paid
+from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.vectors import Array
 from maxmargin.duals.loaded_rows import Runs, slice_of
 from maxmargin.duals.one_score import compiled_terms
@@ -168,8 +168,10 @@ class ShardCoordinates(BlockAscent):
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self.sizes()
         t = C / self.C
-        lost = sizes.error(radius(self._norm, self._u), gamma(sizes.terms) + self.rows.blur)
-        return value - paid(lost * max(t, t * t), negligible)
+        lost = sizes.error(
+            radius(self._norm, self._u), gamma(sizes.terms) + self.rows.relative_error
+        )
+        return value - correction(lost * max(t, t * t), negligible)
 
     def sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""

@@ -41,9 +41,9 @@ class SmoothNewton(NewtonDuals):
         self._updates = 0
         squared = isinstance(self._margin, SquaredMargin)
         self._small = self.products.small(small_steps.SQUARED_VECTORS) if squared else None
-        self._look()
+        self._update()
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         """Update loss, multipliers and gradient at w."""
         loss, linear, support = self._margin.fill(self._m, self._c, self._multipliers, self._theta)
         combined = self.products.combine(self._multipliers)
@@ -58,7 +58,7 @@ class SmoothNewton(NewtonDuals):
         steps = self._step() if self._small is None else self._steps(self._small)
         if not steps:
             return SweepStats(self.n_examples, float("inf"), 0)
-        self._look()
+        self._update()
         gap = self._upper - self._lower
         # the gap may increase on the way, but F decreases until rounding ends the method
         falls = before - self._upper > 1e-9 * abs(before)
@@ -132,12 +132,12 @@ class SmoothNewton(NewtonDuals):
         """See :meth:`NewtonDuals.start_at`."""
         self.w[:] = w
         self._m[:] = self._margins(self.w)
-        self._look()
+        self._update()
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :meth:`NewtonDuals.restore`: everything else follows from w."""
         super().restore(state)
-        self._look()
+        self._update()
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """See :meth:`NewtonDuals.rescale`: multipliers and matrix follow from w."""
@@ -146,7 +146,7 @@ class SmoothNewton(NewtonDuals):
         self._hessian_theta = np.zeros(0)
         self._combined, self._linear = combined, self._linear_part()
         self._lower = self._value(self._linear, combined, C)
-        self._look()
+        self._update()
 
     def _top(self) -> Array | float:
         top = self._margin.steepest

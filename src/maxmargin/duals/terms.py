@@ -70,7 +70,7 @@ def contribution(rows: Rows, C: float, alpha: Array) -> tuple[Array, float, floa
     return row_terms(rows).contribution(C * rows.weight[:], alpha, rows.offset)
 
 
-def lacking(rows: Rows, C: float, alpha: Array, scores: Array) -> float:
+def gap_contribution(rows: Rows, C: float, alpha: Array, scores: Array) -> float:
     """The contribution of these rows to the duality gap at these scores (including offsets)."""
     coef, linear, curved = contribution(rows, C, alpha)
     inner = scores if rows.offset is None else scores - rows.offset

@@ -15,7 +15,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.engine import Handle, share
-from maxmargin.core.summation import Block
+from maxmargin.core.summation import PartialSum
 from maxmargin.engines.threads import ThreadEngine
 
 IMPORTABLE = (
@@ -73,7 +73,7 @@ class Host(ThreadEngine):
             error.add_note(f"raised in the worker of {self._name(0, 0)}. {IMPORTABLE}")
             self.failed = failure(error)
 
-    def reduced(self, method: str, args: tuple[Any, ...]) -> list[Block] | Failure:
+    def reduced(self, method: str, args: tuple[Any, ...]) -> list[PartialSum] | Failure:
         """The results, added up as far as the summation tree allows without the shards of other workers."""
         try:
             return self.failed or self._fold(method, _read_only(args))

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
-from maxmargin.core.summation import Block, join
+from maxmargin.core.summation import PartialSum, join
 from maxmargin.engines.host import raise_first
 from maxmargin.engines.ownership import Owner
 from maxmargin.engines.ray_cluster import SMALL, Cluster
@@ -266,7 +266,7 @@ class RayEngine(SerialEngine):
                     worker.end()
 
 
-def _whole(sums: list[list[Block]]) -> Any:
+def _whole(sums: list[list[PartialSum]]) -> Any:
     return join(chain.from_iterable(sums))
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from maxmargin.core.summation import Block, join, merge
+from maxmargin.core.summation import PartialSum, join, merge
 from maxmargin.engines.host import Failure, Host
 
 #: bytes below which a spec or an array is sent with the call instead of through the object store, which is
@@ -239,7 +239,7 @@ class MaxMarginWorker:
         """The results, one per shard."""
         return self._host.gathered(method, tuple(map(_near, args)))
 
-    def sums(self, method: str, *args: Any) -> list[Block] | Failure:
+    def sums(self, method: str, *args: Any) -> list[PartialSum] | Failure:
         """The results, added up as far as the summation tree allows without other workers."""
         return self._host.reduced(method, tuple(map(_near, args)))
 
@@ -250,11 +250,11 @@ class MaxMarginWorker:
             return sums, None
         return None, sums
 
-    def merge(self, *sums: list[Block]) -> list[Block]:
+    def merge(self, *sums: list[PartialSum]) -> list[PartialSum]:
         """Merge the sums of neighboring workers."""
         return merge(chain.from_iterable(sums))
 
-    def total(self, *sums: list[Block]) -> Any:
+    def total(self, *sums: list[PartialSum]) -> Any:
         """The total of the sums of all workers, in order."""
         return join(chain.from_iterable(sums))
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from maxmargin.core.engine import Handle, R, SerialEngine
-from maxmargin.core.summation import Block, Tree
+from maxmargin.core.summation import PartialSum, Tree
 from maxmargin.engines.ownership import Owner
 
 
@@ -46,27 +46,27 @@ class ThreadEngine(SerialEngine):
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         answers: list[Any] = [None] * len(self._shards)
-        self._play(self._round(answers.__setitem__, method, args))
+        self._run_calls(self._round(answers.__setitem__, method, args))
         return iter(answers)
 
-    def _fold(self, method: str, args: tuple[Any, ...]) -> list[Block]:
+    def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
         tree = Tree()  # frees parts once they are added
 
         def keep(index: int, part: Any) -> None:
-            tree.put(Block(self._first + index, 1, part))
+            tree.put(PartialSum(self._first + index, 1, part))
 
-        self._play(self._round(keep, method, args))
-        return tree.blocks()
+        self._run_calls(self._round(keep, method, args))
+        return tree.sums()
 
     def run(self, function: Callable[[int], object], count: int) -> None:
         """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""
         if self.n_workers == 1 or count == 1:
             super().run(function, count)
         else:
-            self._play(_Calls(count, function))
+            self._run_calls(_Calls(count, function))
 
     def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
-        self._quiet()
+        self._wait_for_threads()
         return super()._alone(method, args)
 
     def _round(
@@ -78,12 +78,12 @@ class ThreadEngine(SerialEngine):
             len(self._shards), lambda index: keep(index, self._call(index, method, plain))
         )
 
-    def _play(self, calls: _Calls) -> None:
-        self._quiet()
+    def _run_calls(self, calls: _Calls) -> None:
+        self._wait_for_threads()
         helpers = self._helpers = []
         try:
             for _ in range(min(self.n_workers, calls.count) - 1):
-                helpers.append(self._team().submit(self._work, calls))
+                helpers.append(self._threads().submit(self._work, calls))
             self._work(calls)
         finally:
             # After an error or Ctrl-C, nothing of this call may still run when the next one starts.
@@ -103,13 +103,13 @@ class ThreadEngine(SerialEngine):
                 calls.errors[index] = error
                 calls.over = True
 
-    def _quiet(self) -> None:
+    def _wait_for_threads(self) -> None:
         """Wait for threads of a call that a second Ctrl-C aborted. A forked process has none of them."""
         if not self._owner.here:
             self._pool, self._helpers, self._owner = None, [], Owner()
         _drain(self._helpers)
 
-    def _team(self) -> ThreadPoolExecutor:
+    def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_workers - 1, thread_name_prefix="maxmargin")
         return self._pool
@@ -117,7 +117,7 @@ class ThreadEngine(SerialEngine):
     def close(self) -> None:
         """Release the shards and end the threads."""
         super().close()
-        self._quiet()
+        self._wait_for_threads()
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None

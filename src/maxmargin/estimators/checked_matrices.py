@@ -14,11 +14,11 @@ from sklearn.utils import validation
 
 from maxmargin.core.matrices import (
     check_rows,
+    checked_csr,
     first_not_finite,
     is_finite,
     not_finite,
     row_name,
-    sound,
 )
 
 #: the types of entries that are used without a conversion
@@ -30,7 +30,7 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
     if _is_plain(estimator, X, y, **options):
         return (X, y) if isinstance(y, np.ndarray) else X
     if sp.issparse(X):
-        X = sound(X)
+        X = checked_csr(X)
     try:
         out = validation.validate_data(
             estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",

@@ -17,7 +17,7 @@ from maxmargin.core.interrupts import outermost
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
-from maxmargin.estimators.outcome import raise_from_search, stopped_early, tell_search
+from maxmargin.estimators.outcome import raise_from_search, report_search, stopped_early
 from maxmargin.estimators.parameters import NamedParameters, names
 
 #: parameters of a search itself, also if the estimator that it trains has parameters of these names
@@ -99,7 +99,7 @@ class CrossValidation(NamedParameters):
         if best is not None and best.stop_reason_ == "interrupted" and not returns:
             raise_from_search(self, f"all cells are done, best_estimator_ has gap {best.gap_:.2g}.")
         if watch.stop != "interrupted":
-            tell_search(self, table, best)
+            report_search(self, table, best)
         return self
 
     def _store(self, table: GridTable) -> None:

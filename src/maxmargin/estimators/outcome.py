@@ -53,7 +53,7 @@ def certified_fit(fit: Fit) -> Fit:
             except BaseException:
                 _forget_bounds(self)
                 raise
-        tell(self, returns=returns)
+        report_fit(self, returns=returns)
         return fitted
 
     return outer  # type: ignore[return-value]
@@ -66,7 +66,7 @@ def _forget_bounds(estimator: Any) -> None:
         estimator.gap_, estimator.converged_ = float("inf"), False
 
 
-def tell(estimator: Any, *, returns: bool) -> None:
+def report_fit(estimator: Any, *, returns: bool) -> None:
     """Raise the interrupt that ended a fit, or warn that it did not reach its tolerance."""
     name, ended = type(estimator).__name__, estimator.__dict__.pop("_ended", ())
     if estimator.stop_reason_ == "interrupted":
@@ -87,18 +87,20 @@ def tell(estimator: Any, *, returns: bool) -> None:
         )
 
 
-def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
+def report_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
     """The same for the fits of a path. ``interrupted``: whether Ctrl-C was pressed between two of them."""
     kinds = [_shortfall(fit, fit.__dict__.pop("_ended", ())) for fit in fits]
-    torn = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
-    if interrupted or torn:
+    unfinished = [fit for fit in fits if fit.stop_reason_ == "interrupted"]
+    if interrupted or unfinished:
         if returns and fits:
             return
-        done = f"{len(fits) - len(torn)} fits are done"
-        last = f", that of C={torn[-1].C:g} has {_reached(torn[-1])}" if torn else ""
+        done = f"{len(fits) - len(unfinished)} fits are done"
+        last = (
+            f", that of C={unfinished[-1].C:g} has {_reached(unfinished[-1])}" if unfinished else ""
+        )
         error = interrupt(f"{name}: {done}{last}. The list is error.result.", result=list(fits))
-        if torn:
-            error.estimator = torn[-1]  # type: ignore[attr-defined]
+        if unfinished:
+            error.estimator = unfinished[-1]  # type: ignore[attr-defined]
         raise error
     missed = [fit for kind, fit in zip(kinds, fits, strict=True) if kind is not None]
     if missed:
@@ -111,7 +113,7 @@ def tell_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: boo
         )
 
 
-def tell_search(search: Any, table: GridTable, best: Any) -> None:
+def report_search(search: Any, table: GridTable, best: Any) -> None:
     """Give one warning for all fits of a search, including the final one (``best``, None without a refit)."""
     name, missed = type(search).__name__, [done for done in table.done if not done.converged]
     kinds = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.core.interrupts import outermost
 from maxmargin.estimators.base import ENDING
-from maxmargin.estimators.outcome import tell_path
+from maxmargin.estimators.outcome import report_path
 from maxmargin.estimators.watching import Watch
 
 
@@ -43,5 +43,5 @@ def fit_path(
             if estimator.stop_reason_ in ENDING:
                 break
     path = [fitted[C] for C in values if C in fitted]
-    tell_path(name, path, interrupted, returns=returns)
+    report_path(name, path, interrupted, returns=returns)
     return path

@@ -59,7 +59,7 @@ class Weighing:
         return replace(self, norm=replace(self.norm, free=free, free_bound=bound))
 
 
-def says_something(estimator: Any) -> list[str]:
+def given_weight_parameters(estimator: Any) -> list[str]:
     """The names of the parameters about weights that were given."""
     return [name for name in PARAMETERS if _given(getattr(estimator, name, None))]
 
@@ -82,7 +82,7 @@ def weigh(
     ``intercept`` is the constant feature whose weight comes last, 0 for none. ``column`` selects one of
     several columns that are learned separately.
     """
-    if not says_something(estimator):
+    if not given_weight_parameters(estimator):
         return Weighing(SquaredNorm())
     prior = getattr(estimator, "prior", None)
     if not isinstance(prior, GaussianPrior | None):
@@ -247,14 +247,14 @@ def free_bound(
     loss: ScoreLoss,
     intercept: float,
     weights: Weighing,
-    reach: float,
+    largest_demand: float,
 ) -> float:
     """How far an optimal unpenalized intercept can be from its center.
 
     At the first point v_0, Omega(v*) <= F(v_0). So |v*| is at most W = sqrt(2 F(v_0)), and the scores
     without intercept are within W max|T'x| of those at the center. The rest is as without a prior: an
-    intercept beyond all scores plus the largest cost would only increase the loss. ``reach`` is the required
-    margin, the largest cost, or the largest target of a regression.
+    intercept beyond all scores plus the largest cost would only increase the loss. ``largest_demand`` is the
+    required margin, the largest cost, or the largest target of a regression.
     """
     n, d = design.shape
     if not hasattr(design, "block"):
@@ -279,8 +279,8 @@ def free_bound(
     radius = np.sqrt(2.0 * start * largest)
     shift = float(np.abs(center[d]).max())
     if columns is None:
-        return float(reach + spread + radius + shift)
-    return float(0.5 * (columns - 1) * (reach + spread + np.sqrt(2.0) * radius) + shift)
+        return float(largest_demand + spread + radius + shift)
+    return float(0.5 * (columns - 1) * (largest_demand + spread + np.sqrt(2.0) * radius) + shift)
 
 
 def _identity(design: Any, columns: int | None, intercept: float) -> WeightMap:

@@ -22,7 +22,7 @@ from maxmargin.kernels.rows import NOT_FINITE, KernelRows
 #: largest sum of kernel values allowed in single precision: its square must not overflow either
 LARGEST = 1e18
 #: rows on which a user's function is tested; rows squared at a time
-LOOKED_AT, STEP = 256, 4096
+TEST_ROWS, STEP = 256, 4096
 #: negative eigenvalues down to this share of the largest one, times the number of rows, count as rounding
 ROUNDING = 1e-10
 
@@ -46,10 +46,10 @@ def greatest(kernel: Kernel, X: Any) -> float:
     gamma = abs(float(getattr(kernel, "gamma", 1.0)))
     with np.errstate(over="ignore"):
         longest = _largest_square(X)
-        reach = gamma * longest * (4.0 if isinstance(kernel, RBF) else 1.0)
-        reach += abs(float(getattr(kernel, "coef0", 0.0)))
-        value = float(np.float64(reach) ** getattr(kernel, "degree", 1))
-    return max(np.sqrt(longest), gamma, reach, value) if np.isfinite(longest) else np.inf
+        argument = gamma * longest * (4.0 if isinstance(kernel, RBF) else 1.0)
+        argument += abs(float(getattr(kernel, "coef0", 0.0)))
+        value = float(np.float64(argument) ** getattr(kernel, "degree", 1))
+    return max(np.sqrt(longest), gamma, argument, value) if np.isfinite(longest) else np.inf
 
 
 def looks_semidefinite(kernel: Kernel, X: Any) -> bool:
@@ -88,14 +88,14 @@ def warn_of_no_kernel() -> None:
     )
 
 
-def looked_at(kernel: Kernel, n: int) -> int:
+def n_test_values(kernel: Kernel, n: int) -> int:
     """Number of kernel values that one test of a user's function on ``n`` rows computes."""
-    return min(n, LOOKED_AT) ** 2 if isinstance(kernel, FromCallable) else 0
+    return min(n, TEST_ROWS) ** 2 if isinstance(kernel, FromCallable) else 0
 
 
 def _some(kernel: Kernel, X: Any) -> KernelRows:
     n = X.shape[0]
-    rows = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.int64))
+    rows = np.unique(np.linspace(0, n - 1, min(n, TEST_ROWS)).astype(np.int64))
     return KernelRows(kernel, X[rows], np.float64)
 
 

@@ -24,7 +24,8 @@ import numpy.typing as npt
 from maxmargin.core.vectors import Array
 from maxmargin.kernels.rounding import UNIT
 
-Block: TypeAlias = npt.NDArray[np.floating[Any]]
+#: rows or kernel values, in single or double precision
+FloatMatrix: TypeAlias = npt.NDArray[np.floating[Any]]
 
 #: smaller exponents are clipped to this: below e^-87 single precision has slow subnormal numbers
 LEAST_EXPONENT = -80.0
@@ -41,13 +42,13 @@ class Kernel(Protocol):
     def shift_invariant(self) -> bool:
         """Whether k(x, z) depends on x - z only."""
 
-    def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
+    def lift(self, X: FloatMatrix, squares: Array, *, left: bool) -> FloatMatrix:
         """Lift rows: the product of a left and a right lifted row is the argument of :meth:`finish`.
 
         ``squares`` holds |x|^2 in double precision.
         """
 
-    def finish(self, products: Block) -> Block:
+    def finish(self, products: FloatMatrix) -> FloatMatrix:
         """Turn products of lifted rows into kernel values, in place."""
 
     def diagonal(self, squares: Array) -> Array:
@@ -68,7 +69,7 @@ class RBF:
     positive_semidefinite = True
     shift_invariant = True
 
-    def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
+    def lift(self, X: FloatMatrix, squares: Array, *, left: bool) -> FloatMatrix:
         """See :class:`Kernel`."""
         n, d = X.shape
         out = np.empty((n, d + 2), dtype=X.dtype)
@@ -77,12 +78,12 @@ class RBF:
         out[:, d + 1 if left else d] = 1.0
         return out
 
-    def finish(self, products: Block) -> Block:
+    def finish(self, products: FloatMatrix) -> FloatMatrix:
         """See :class:`Kernel`."""
         np.clip(products, LEAST_EXPONENT, 0.0, out=products)
         return np.exp(products, out=products)
 
-    def of_distances(self, squares: Block) -> Block:
+    def of_distances(self, squares: FloatMatrix) -> FloatMatrix:
         """Turn squared distances into kernel values, in place."""
         squares *= -self.gamma
         return self.finish(squares)
@@ -106,11 +107,11 @@ class _DotKernel:
     coef0: float = 0.0
     shift_invariant = False
 
-    def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
+    def lift(self, X: FloatMatrix, squares: Array, *, left: bool) -> FloatMatrix:
         """See :class:`Kernel`."""
         return X * X.dtype.type(self.gamma) if left else X
 
-    def finish(self, products: Block) -> Block:
+    def finish(self, products: FloatMatrix) -> FloatMatrix:
         """See :class:`Kernel`."""
         if self.coef0 != 0.0:
             products += products.dtype.type(self.coef0)
@@ -124,7 +125,7 @@ class _DotKernel:
         """See :class:`Kernel`."""
         return (d + 4) * UNIT * (self.gamma * largest + abs(self.coef0))
 
-    def _function(self, products: Block) -> Block:
+    def _function(self, products: FloatMatrix) -> FloatMatrix:
         return products
 
 
@@ -152,7 +153,7 @@ class Polynomial(_DotKernel):
         whole = self.degree >= 0 and float(self.degree).is_integer()
         return whole and self.coef0 >= 0.0 and self.gamma >= 0.0
 
-    def _function(self, products: Block) -> Block:
+    def _function(self, products: FloatMatrix) -> FloatMatrix:
         if self.degree in (2, 3):  # a general power is ten times slower
             factor = products.copy()
             for _ in range(self.degree - 1):
@@ -167,7 +168,7 @@ class Sigmoid(_DotKernel):
 
     positive_semidefinite = False
 
-    def _function(self, products: Block) -> Block:
+    def _function(self, products: FloatMatrix) -> FloatMatrix:
         return np.tanh(products, out=products)
 
 
@@ -186,11 +187,11 @@ class FromCallable:
         """The function's own attribute; True if it has none."""
         return bool(getattr(self.function, "positive_semidefinite", True))
 
-    def lift(self, X: Block, squares: Array, *, left: bool) -> Block:
+    def lift(self, X: FloatMatrix, squares: Array, *, left: bool) -> FloatMatrix:
         """See :class:`Kernel`."""
         return X
 
-    def finish(self, products: Block) -> Block:
+    def finish(self, products: FloatMatrix) -> FloatMatrix:
         """See :class:`Kernel`."""
         return products
 

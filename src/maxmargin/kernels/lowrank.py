@@ -26,10 +26,10 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from maxmargin.core.matrices import checked, sound
+from maxmargin.core.matrices import checked, checked_csr
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels.extent import semidefinite
-from maxmargin.kernels.functions import Block, Kernel
+from maxmargin.kernels.functions import FloatMatrix, Kernel
 from maxmargin.kernels.rows import NOT_FINITE, KernelRows
 
 #: a landmark is dropped if its squared distance to the span of others is below this share of max k(x, x)
@@ -180,9 +180,9 @@ class NystromMap:
         self.gram: Array = np.ascontiguousarray(K[np.ix_(self.kept, self.kept)])
         self.n_features = int(rank)
 
-    def transform(self, X: Any, out: Block | None = None) -> Block:
+    def transform(self, X: Any, out: FloatMatrix | None = None) -> FloatMatrix:
         """Compute the features of rows in double precision. ``out`` can be in single precision."""
-        X = sound(X) if sp.issparse(X) else X
+        X = checked_csr(X) if sp.issparse(X) else X
         n, k = X.shape[0], self.n_features
         if out is None:
             out = np.empty((n, k))
@@ -197,7 +197,7 @@ class NystromMap:
             out[lo:hi] = here
         return out
 
-    def values(self, X: Any) -> Block:
+    def values(self, X: Any) -> FloatMatrix:
         """Kernel values between rows and the landmarks in use."""
         return KernelRows(self.kernel, X, np.float64, self.center).block(self.basis)
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from maxmargin.compiled.distances import squared_distances
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.kernels.functions import RBF, Block, FromCallable, Kernel
+from maxmargin.kernels.functions import RBF, FloatMatrix, FromCallable, Kernel
 from maxmargin.kernels.rounding import UNIT, Rounding
 from maxmargin.kernels.thin import is_thin, thin_block, thin_squares
 
@@ -85,8 +85,8 @@ class KernelRows:
     ) -> None:
         self.kernel, self.X, self.dtype = kernel, X, np.dtype(dtype)
         self.center = center if kernel.shift_invariant else None
-        self._left: Block | None = None
-        self._right: Block | None = None
+        self._left: FloatMatrix | None = None
+        self._right: FloatMatrix | None = None
         self._thin = not isinstance(kernel, FromCallable) and is_thin(X)
         self._far = far if isinstance(kernel, RBF) else False
 
@@ -118,7 +118,7 @@ class KernelRows:
             self._left = self._lifted(True)
         return self
 
-    def block(self, other: KernelRows, out: Block | None = None) -> Block:
+    def block(self, other: KernelRows, out: FloatMatrix | None = None) -> FloatMatrix:
         """The matrix of kernel values between these rows and those of ``other``."""
         if isinstance(self.kernel, FromCallable):
             values = _of_function(self.kernel.function(self.X, other.X), self.dtype)
@@ -221,21 +221,21 @@ class KernelRows:
         """Whether a block must be computed from differences of rows."""
         return self.dtype == np.float64 and (self.far or other.far)
 
-    def _plain(self, dtype: Any) -> Block:
+    def _plain(self, dtype: Any) -> FloatMatrix:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)
         return np.ascontiguousarray(X, dtype=dtype)
 
-    def _dense(self, dtype: Any) -> Block:
+    def _dense(self, dtype: Any) -> FloatMatrix:
         if self.center is None:
             return self._plain(dtype)
         # in double precision
         return np.ascontiguousarray(self._plain(self.X.dtype) - self.center, dtype=dtype)
 
     @staticmethod
-    def _squares(X: Block) -> Array:
+    def _squares(X: FloatMatrix) -> Array:
         return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
-    def _lifted(self, left: bool) -> Block:
+    def _lifted(self, left: bool) -> FloatMatrix:
         found = self._left if left else self._right
         if found is None:
             X = self._dense(self.dtype)
@@ -247,7 +247,7 @@ class KernelRows:
         return found
 
 
-def _of_function(values: Any, dtype: Any) -> Block:
+def _of_function(values: Any, dtype: Any) -> FloatMatrix:
     """Validate what a user's function returned."""
     values = np.asarray(values.toarray() if sp.issparse(values) else values)
     if values.dtype.kind != "f":

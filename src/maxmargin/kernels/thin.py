@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array
-from maxmargin.kernels.functions import Block, Kernel
+from maxmargin.kernels.functions import FloatMatrix, Kernel
 
 #: sparse products are used from this many features on, if at most this share of the entries is nonzero
 FEATURES, SHARE = 4096, 0.01
@@ -33,7 +33,7 @@ def thin_squares(X: Any) -> Array:
     return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
 
-def thin_block(kernel: Kernel, A: Any, B: Any, out: Block) -> Block:
+def thin_block(kernel: Kernel, A: Any, B: Any, out: FloatMatrix) -> FloatMatrix:
     """The matrix of kernel values between the rows of A and the rows of B.
 
     A kernel multiplies lifted rows. Lifting scales the row and adds columns that depend on |x|^2. So the

@@ -59,7 +59,7 @@ class RowTerms(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> float:
+    def largest_demand(self) -> float:
         """The largest required margin, cost or half width."""
 
     @abstractmethod
@@ -153,7 +153,7 @@ class DualTerms(RowTerms):
             )
 
     @property
-    def reach(self) -> float:
+    def largest_demand(self) -> float:
         """See :class:`RowTerms`."""
         return float(np.abs(self.margin).max(initial=0.0))
 
@@ -264,7 +264,7 @@ class ClassTerms(RowTerms):
     cost: Array
 
     @property
-    def reach(self) -> float:
+    def largest_demand(self) -> float:
         """See :class:`RowTerms`."""
         return float(self.cost.max(initial=0.0))
 

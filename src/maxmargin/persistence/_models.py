@@ -124,7 +124,7 @@ _KERNEL: Fields = {
 
 def _kernel_svc_values(est: KernelSVC) -> dict[str, Any]:
     # without arrays of one method: no prediction needs them
-    extras = {name: convert(getattr(est, name)) for name in est._said}
+    extras = {name: convert(getattr(est, name)) for name in est._extras}
     plain = {name: value for name, value in extras.items() if is_plain(value)}
     return {"n_samples": int(est.shape_fit_[0]), "extras": plain}
 
@@ -136,7 +136,7 @@ def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     if stored["n_support_"].sum() != sizes["support"]:
         raise FormatError("the numbers of support vectors do not add up")
     extras, shape = stored.pop("extras"), (stored.pop("n_samples"), sizes["d"])
-    return extras | stored | {"shape_fit_": shape, "_said": tuple(extras)}
+    return extras | stored | {"shape_fit_": shape, "_extras": tuple(extras)}
 
 
 # -- structured estimators -------------------------------------------------------------------------

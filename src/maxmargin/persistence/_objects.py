@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin import kernels, losses, solvers
-from maxmargin.core.matrices import check_dense, sound
+from maxmargin.core.matrices import check_dense, checked_csr
 from maxmargin.core.stored_values import count, entries, floats, number
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.kernel.methods import METHODS
@@ -167,7 +167,7 @@ def _make_matrix(content: Any) -> Any:
     parts = section(content, "a sparse matrix", ("data", "indices", "indptr", "shape"))
     n, d = (count(length, "a length of a sparse matrix") for length in parts["shape"])
     arrays = parts["data"], parts["indices"], parts["indptr"]
-    return sound(sp.csr_matrix(arrays, shape=(n, d), copy=False), "a sparse matrix")
+    return checked_csr(sp.csr_matrix(arrays, shape=(n, d), copy=False), "a sparse matrix")
 
 
 def _make_objects(content: Any) -> Any:

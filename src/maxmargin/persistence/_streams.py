@@ -17,7 +17,7 @@ from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._fields import section
 
 _FLOATS = (
-    "C", "intercept", "offset", "bend", "limit", "demands", "reach", "weight_seen", "_slack", "_credit",
+    "C", "intercept", "offset", "bend", "limit", "demands", "plane_size", "weight_seen", "_slack", "_credit",
 )  # fmt: skip
 _COUNTS = ("max_support", "n_folded", "n_seen")
 

@@ -6,9 +6,8 @@ w = m + T v this is 1/2 |v|^2, so solvers, bundles and certificates only use the
 
     l + <p, w>  =  (l + <p, m>) + <T'p, v>.
 
-Fixed weights are the case T = 0 with the center at their values. A nonpositive weight is minus a
-nonnegative one. If there are several columns of weights (one per class),
-T acts on each of them.
+Fixed weights are the case T = 0 with the center at their values. A nonpositive weight is minus a nonnegative
+one. If there are several columns of weights (one per class), T acts on each of them.
 """
 
 from __future__ import annotations
@@ -105,11 +104,11 @@ class WeightMap:
         share, plane = self.split(cut.plane)
         # <p, center> and T'p are rounded, and an error of p affects v through center and T
         height, columns = self.center.shape
-        reach = max(1.0 + float(np.linalg.norm(self.center)), self.norm)
-        error = cut.error + self.blur(height * columns) * norm(cut.plane)
-        return Cut(cut.offset + share, plane, reach * error)
+        factor = max(1.0 + float(np.linalg.norm(self.center)), self.norm)
+        error = cut.error + self.relative_error(height * columns) * norm(cut.plane)
+        return Cut(cut.offset + share, plane, factor * error)
 
-    def blur(self, dim: int) -> float:
+    def relative_error(self, dim: int) -> float:
         """The relative error that the map causes in entries of T'x and scores of the center."""
         if not (self.shifts or self.stretches):
             return 0.0

@@ -41,7 +41,7 @@ from maxmargin.solvers.row_ascent import (
     Stream,
     Way,
     ascend,
-    call_worth,
+    call_cost,
 )
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
@@ -80,16 +80,16 @@ class Phase:
     precise: bool = True
 
 
-def newton_worth(problem: Problem) -> float:
+def newton_cost(problem: Problem) -> float:
     """The cost of a fit by Newton's method, in visits of all rows."""
     per_row = problem.shape.nnz / max(1, problem.n_examples)
     gram = problem.dim**2 / (GRAM_SPEED * max(1.0, per_row))
-    return STEPS * (STEP_VISITS + gram + STEP_CALLS * call_worth(problem))
+    return STEPS * (STEP_VISITS + gram + STEP_CALLS * call_cost(problem))
 
 
-def planes_worth(problem: Problem) -> float:
+def planes_cost(problem: Problem) -> float:
     """The cost of a fit by cutting planes, in visits of all rows."""
-    return PLANES * (PLANE_VISITS + PLANE_CALLS * call_worth(problem))
+    return PLANES * (PLANE_VISITS + PLANE_CALLS * call_cost(problem))
 
 
 def tiny(problem: Problem) -> bool:
@@ -113,7 +113,7 @@ def plan(problem: Problem) -> list[Phase]:
     """The methods for this problem, in order; the last one has no budget."""
     forever = float("inf")
     newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
-    cheap = newton and newton_worth(problem) < planes_worth(problem)
+    cheap = newton and newton_cost(problem) < planes_cost(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     last = [Phase("cutting planes", forever)]
     if tiny(problem) and "dense QP" in problem.methods:
@@ -130,14 +130,14 @@ def plan(problem: Problem) -> list[Phase]:
     if tiny(problem) and problem.dim <= MANY_COORDINATES:
         return [*last, Phase("coordinate", forever)]
     if cheap:
-        return [Phase("coordinate", newton_worth(problem)), Phase("newton", forever), *last[:1]]
+        return [Phase("coordinate", newton_cost(problem)), Phase("newton", forever), *last[:1]]
     if few:
-        return [Phase("coordinate", PATIENCE * planes_worth(problem)), *last]
+        return [Phase("coordinate", PATIENCE * planes_cost(problem)), *last]
     if problem.dim <= MANY_COORDINATES:
         # as many features as rows: few planes are enough if features are correlated, and a reduced problem
         # as large as the problem is needed if they are not
         planes = Phase("cutting planes", WIDE_PLANES)
-        first = Phase("coordinate", PATIENCE * planes_worth(problem))
+        first = Phase("coordinate", PATIENCE * planes_cost(problem))
         return [first, planes, Phase("coordinate", forever), *last[:1]]
     return [Phase("coordinate", forever)]
 

@@ -65,7 +65,7 @@ class SolverState:
     #: the position from which the first loop continues, in a resumed fit
     resumed: dict[str, Any] | None = None
 
-    def go_on(self, *names: str) -> dict[str, Any] | None:
+    def take_position(self, *names: str) -> dict[str, Any] | None:
         """The position to continue from, once, with entries of these names; None if this loop is new."""
         place, self.resumed = self.resumed, None
         if place is not None and set(place) != set(names):

@@ -117,16 +117,16 @@ class _Procedure:
             self.best = (*self.best[:3], (before, lower))
         self._record(result, n_changed)
         self.memory = result.dual
-        settled = np.isfinite(before) and before - lower <= tol * abs(before)
+        done = np.isfinite(before) and before - lower <= tol * abs(before)
         if n_changed == 0:  # the next convex problem would be the same
-            settled = settled or self.best[1] - lower <= tol * abs(self.best[1])
+            done = done or self.best[1] - lower <= tol * abs(self.best[1])
         # the proof holds for the completions of this step: others may leave more to gain
-        self.ties = self.ties + 1 if settled and n_changed else 0
+        self.ties = self.ties + 1 if done and n_changed else 0
         if result.stop_reason in ENDING:
             self.stop = result.stop_reason
         elif self.ties > TIES:
             self.stop = "stalled"
-        elif settled and not n_changed:
+        elif done and not n_changed:
             self.stop = "cccp"
         elif result.stop_reason != "gap" and not self.best[1] < before - tol * abs(before):
             # only rounding, or limits of the oracle, are left

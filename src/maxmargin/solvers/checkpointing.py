@@ -138,11 +138,11 @@ class CheckpointWriter:
 
     def _state(self, driver: Fit) -> dict[str, Any]:
         state = driver.state
-        torn = state.stop == "interrupted" and type(state.memory) is Bundle
+        interrupted = state.stop == "interrupted" and type(state.memory) is Bundle
         # between two iterations, right after its planes got other numbers, a bundle is whole
-        torn &= self._n_mixes == _n_mixes(driver.risk)
+        interrupted &= self._n_mixes == _n_mixes(driver.risk)
         kept = {
-            **snapshot(state, self._memory if torn else kept_memory(state.memory)),
+            **snapshot(state, self._memory if interrupted else kept_memory(state.memory)),
             "identity": self._identity,
             "history": history_columns(driver.history),
             "passes": driver.passes,

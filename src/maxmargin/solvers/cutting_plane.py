@@ -144,7 +144,7 @@ class CuttingPlane:
         resizable = self.use_cache and self.cache_size is not None
         return Needs(wide=self.space == "rows", resizable_cache=resizable)
 
-    def _room(self, first: list[Cut]) -> int:
+    def _planes_that_fit(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
         if self.max_planes is not None:
             return self.max_planes
@@ -161,7 +161,7 @@ class CuttingPlane:
         when the reduced problem must be solved precisely and ``precise`` is False."""
         C, omega = problem.C, problem.regularizer
         per_block, cached = self.slacks == "blocks", problem.has_cache and self.use_cache
-        place = state.go_on("guess", "iterations", "seen")
+        place = state.take_position("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         bundle = yield from self._open(problem, state, real, resumed=place is not None)
@@ -171,7 +171,7 @@ class CuttingPlane:
         if cached:  # then the incumbent is that of the cached model
             best = yield Evaluate(real.w, exact=False)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
-        incumbent, stall, outlook, iterations = _Incumbent(best), StallDetector(), Outlook(), 0
+        incumbent, stall, outlook, iterations = _BestPoint(best), StallDetector(), Outlook(), 0
         del best
         if place is not None:
             incumbent.guess, iterations = place["guess"], place["iterations"]
@@ -249,7 +249,7 @@ class CuttingPlane:
                 n_blocks,
                 base=problem.base if per_block else problem.base * problem.n_blocks,
                 regularizer=omega,
-                max_planes=self._room(cuts),
+                max_planes=self._planes_that_fit(cuts),
                 idle=self.idle,
             )
         # kept planes may come from another C, with another bound of free coordinates
@@ -265,7 +265,7 @@ class CuttingPlane:
         self,
         problem: Problem,
         state: SolverState,
-        incumbent: _Incumbent,
+        incumbent: _BestPoint,
         trial: Evaluation,
         barren: bool,
     ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
@@ -292,7 +292,7 @@ class CuttingPlane:
         best = _line(incumbent.best)
         if not cached:
             state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
-        mu = ahead(step or incumbent.guess) if self.mu is None else self.mu
+        mu = default_mu(step or incumbent.guess) if self.mu is None else self.mu
         if barren or mu >= 1.0:
             return trial, step
         at: LineEvaluation = yield Toward(best, trial, mu, value=False)
@@ -300,7 +300,7 @@ class CuttingPlane:
 
 
 @dataclass(slots=True)
-class _Incumbent:
+class _BestPoint:
     """The best point seen, its moves along lines since it was evaluated, and the last step."""
 
     best: Evaluation
@@ -337,7 +337,7 @@ def _refresh_after(dim: int) -> int:
     return int(np.clip(MEMORY // (8 * max(1, dim)) - 1, REFRESH_AFTER_FEW, REFRESH_AFTER))
 
 
-def ahead(step: float) -> float:
+def default_mu(step: float) -> float:
     """Where the next cut is taken, given the last step: the default mu."""
     return float(np.clip(np.sqrt(MU * step), *MU_BOUNDS))
 

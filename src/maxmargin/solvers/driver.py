@@ -77,7 +77,7 @@ class Driver:
     #: the incumbent of a checkpoint and its F, which this risk must reproduce
     expected: tuple[Array, float] | None = None
 
-    def go_on(self, kept: dict[str, Any]) -> None:
+    def continue_from(self, kept: dict[str, Any]) -> None:
         """Continue the counts of a checkpoint."""
         history, passes, elapsed, stop = counted(kept)
         self.history, self.passes = history, passes
@@ -231,7 +231,7 @@ class Driver:
             answers = examples.answers_for(sets.w, due[calls : calls + batch_size], quick=True)
             stats = sets.absorb(answers)
             calls, new = calls + len(answers), new + stats.new_planes
-            self._tell(len(answers))
+            self._report_oracle_calls(len(answers))
             if self.recorder is not None:
                 self.recorder.poll(self)
         return SweepStats(calls, float(sets.gaps[order].sum()), new)
@@ -243,12 +243,12 @@ class Driver:
         self.asked, n = 0, self.risk.n_blocks
         for k in range(0, len(due), n):
             parts += examples.answers_for(w, due[k : k + n])
-            self._tell(len(parts) - k)
+            self._report_oracle_calls(len(parts) - k)
         examples.remember(w, parts)
         self.asked = 0
         return parts
 
-    def _tell(self, calls: int) -> None:
+    def _report_oracle_calls(self, calls: int) -> None:
         """Report the progress of a pass with an expensive oracle to callbacks that support it."""
         self.asked += calls
         for callback in self.callbacks:
@@ -331,7 +331,7 @@ def prepare(
         require_same(kept.get("file"), kept.get("identity", {}), own)
         by_rows = solver if isinstance(solver, DualCoordinate) else None
         driver.state = restore(kept, driver.risk, driver.problem, by_rows)
-        driver.go_on(kept)
+        driver.continue_from(kept)
     if recorder is not None:
         recorder.begin(driver, own)
         driver.recorder = recorder

@@ -57,7 +57,7 @@ from maxmargin.core.vectors import IntArray, frozen
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
-from maxmargin.solvers.sets_dual import Progress, SetsDual
+from maxmargin.solvers.sets_dual import SetsDual, SetsProgress
 
 Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -324,19 +324,19 @@ class DualCoordinate:
 
     def _open(
         self, problem: Problem, state: SolverState, rng: np.random.Generator
-    ) -> Generator[Request, Any, tuple[WorkingSets, Progress]]:
+    ) -> Generator[Request, Any, tuple[WorkingSets, SetsProgress]]:
         """Fresh sets, those of another C, or those of a checkpoint; and how far the loop is."""
         held = state.memory if isinstance(state.memory, WorkingSets) else None
-        place = state.go_on("rng", "unconfirmed", "upper_guess", "passes", "seen")
+        place = state.take_position("rng", "unconfirmed", "upper_guess", "passes", "seen")
         sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
-        progress = Progress(carried=held is not None and self.batch_size != "all")
+        progress = SetsProgress(carried=held is not None and self.batch_size != "all")
         if place:
             if self.oracle != "expensive" and np.isfinite(state.upper):
                 yield Evaluate(state.w)  # the driver compares
             rng.bit_generator.state = place["rng"]
-            progress = Progress(
+            progress = SetsProgress(
                 unconfirmed=place["unconfirmed"],
                 upper_guess=place["upper_guess"],
                 passes=place["passes"],
@@ -356,7 +356,7 @@ class DualCoordinate:
         sets: WorkingSets,
         problem: Problem,
         state: SolverState,
-        progress: Progress,
+        progress: SetsProgress,
         rng: np.random.Generator,
     ) -> Asked:
         """New planes from the oracle; the estimate of the gap that they give."""

@@ -56,7 +56,7 @@ class KernelBlocks:
             F, D, b = duals.bounds()
             w, dual = duals.kept(b)
             state.raise_lower(D, dual)
-            state.candidate = _later(w)
+            state.candidate = _candidate(w)
             if duals.whole:
                 state.offer(w, F)
                 state.candidate = None if state.w is w else state.candidate
@@ -93,7 +93,7 @@ class KernelBlocks:
                 audited = True
 
 
-def _later(w: Array) -> Any:
+def _candidate(w: Array) -> Any:
     return lambda: w
 
 

@@ -39,7 +39,7 @@ from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import FAR, minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, gamma, paid
+from maxmargin.core.rounding import Attained, correction, gamma
 from maxmargin.core.vectors import Array, SparseVector, frozen
 from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
 
@@ -177,7 +177,7 @@ class ShardsDual:
         return frozen(self.duals.w)
 
 
-def call_worth(problem: Problem) -> float:
+def call_cost(problem: Problem) -> float:
     """Overhead of a compiled call, in visits of all rows."""
     return CALL / max(1, problem.shape.nnz)
 
@@ -205,11 +205,11 @@ class PlaneDual:
             conjugate = 0.5 * t * t * square
         radius = regularizer.radius(attained.upper)
         lost = t * self.cut.error * (1.0 + radius) + gamma(dim) * abs(conjugate)
-        return max(0.0, t * self.cut.offset - conjugate - paid(lost, attained.negligible))
+        return max(0.0, t * self.cut.offset - conjugate - correction(lost, attained.negligible))
 
 
 @dataclass(slots=True)
-class Progress:
+class RowProgress:
     """Stages left, work done in earlier stages and in this one, and the last step and ratio of estimates."""
 
     stages: list[float]
@@ -228,8 +228,8 @@ def ascend(
     when the work done so far, or what is predicted to be left, exceeds it: then that method takes over.
     """
     rng = np.random.default_rng(problem.random_state)
-    names = (f.name for f in fields(Progress))
-    duals, place = state.duals.get(way.method), state.go_on("rng", *names)
+    names = (f.name for f in fields(RowProgress))
+    duals, place = state.duals.get(way.method), state.take_position("rng", *names)
     if duals is None:
         request = OpenDuals(way.method, problem.C, way.streaming, way.blocks)
         duals = state.duals[way.method] = yield request
@@ -246,10 +246,10 @@ def ascend(
     state.candidate = dual.point
     if state.dual is None:
         state.dual = dual  # a valid bound even if the first stage is interrupted
-    progress = Progress(stages)
+    progress = RowProgress(stages)
     if place is not None:
         rng.bit_generator.state = place["rng"]
-        progress = Progress(**{name: value for name, value in place.items() if name != "rng"})
+        progress = RowProgress(**{name: value for name, value in place.items() if name != "rng"})
     state.place = lambda: {"rng": rng.bit_generator.state, **asdict(progress)}
     while progress.stages:
         C = progress.stages[0]
@@ -268,7 +268,7 @@ def ascend(
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
-        progress, place = Progress(progress.stages[1:], progress.spent + progress.visited), None
+        progress, place = RowProgress(progress.stages[1:], progress.spent + progress.visited), None
 
 
 @dataclass(slots=True, eq=False)
@@ -280,7 +280,7 @@ class _Stage:
     way: Way
     C: float
     dual: RowsDual | ShardsDual
-    progress: Progress
+    progress: RowProgress
     best: LineEvaluation | None = None
     upper: float = np.inf
     moves: int = 0
@@ -293,7 +293,7 @@ class _Stage:
         duals, C, final = self.dual.duals, self.C, self.C == self.problem.C
         if resumed and final:  # otherwise the incumbent is that of another C
             self.best = yield Evaluate(state.w)
-        since, n_support, overhead = 0, 0, call_worth(problem)
+        since, n_support, overhead = 0, 0, call_cost(problem)
         # an intermediate stage is only a warm start: not worth much patience
         stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
         once = way.streaming is not None and way.streaming.schedule == "one_pass"

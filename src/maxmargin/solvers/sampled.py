@@ -59,7 +59,7 @@ from maxmargin.core.sampling import (
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap
 from maxmargin.core.vectors import SparseVector
 from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.cutting_plane import CuttingPlane, ahead, search
+from maxmargin.solvers.cutting_plane import CuttingPlane, default_mu, search
 from maxmargin.solvers.requirements import Needs
 
 #: number of examples of a cut: linear and constant time
@@ -247,7 +247,7 @@ class SampledCuts:
                 if step > 0.0:
                     best, guess = (yield Toward(best, trial, step)), step
                 state.w = best.w
-                at = yield Toward(best, trial, self.mu or ahead(step or guess), value=False)
+                at = yield Toward(best, trial, self.mu or default_mu(step or guess), value=False)
                 del best
             else:
                 state.w = w

@@ -30,7 +30,7 @@ class SetsDual:
 
 
 @dataclass(slots=True)
-class Progress:
+class SetsProgress:
     """How far the loop over working sets is."""
 
     unconfirmed: int = 0

@@ -7,8 +7,8 @@ several threads, so any state they keep must be thread-safe.
 
 Names and argument order follow the literature:
 
-    score        <w, Psi(x, y)>                       ``joint_feature(x, y)``
-    prediction   argmax_y <w, Psi(x, y)>              ``inference(x, w)``
+    score        <w, Psi(x, y)>                             ``joint_feature(x, y)``
+    prediction   argmax_y <w, Psi(x, y)>                    ``inference(x, w)``
     training     argmax_y^ Delta(y, y^) + <w, Psi(x, y^)>   ``loss_augmented_inference(x, y, w)``
 """
 

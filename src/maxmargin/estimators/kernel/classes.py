@@ -141,11 +141,11 @@ def constant(part: ClassProblem, weight: Array, C: float, fit_intercept: bool) -
     gap = 1.0 if F > 0.0 else 0.0
     result = SolveResult(np.zeros(0), F, 0.0, gap, gap == 0.0, "gap", "exact", 0, [])
     none = np.zeros(0, dtype=np.int64)
-    said = {"method_": "constant: rows of one class at most have weight"}
-    return KernelSolution(result, none, np.zeros((0, 1)), np.array([sign]), said)
+    extras = {"method_": "constant: rows of one class at most have weight"}
+    return KernelSolution(result, none, np.zeros((0, 1)), np.array([sign]), extras)
 
 
-def untouched(
+def not_started(
     part: ClassProblem, weight: Array, C: float, fit_intercept: bool, last: SolveResult
 ) -> KernelSolution:
     """The solution of a problem that was not started, because the fit was stopped in ``last``."""

@@ -143,7 +143,7 @@ class KernelDecision(ClassifierMixin):
             X = summed(X)
         if "_evaluator" not in self.__dict__:  # after copying or loading
             self._ready()
-        return self._evaluator(X, self.n_jobs, self._in_doubt)
+        return self._evaluator(X, self.n_jobs, self._uncertain)
 
     def _ready(self) -> None:
         """Prepare predictions."""
@@ -151,7 +151,7 @@ class KernelDecision(ClassifierMixin):
             self.kernel_, self.support_vectors_, self._segments(), self.intercept_
         )
 
-    def _in_doubt(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
+    def _uncertain(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
         """Samples whose label could be changed by such errors."""
         if len(self.classes_) == 2:
             return np.asarray(np.abs(scores[:, 0]) <= error)

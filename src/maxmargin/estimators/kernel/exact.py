@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
-from maxmargin.kernels.extent import looked_at, looks_semidefinite
+from maxmargin.kernels.extent import looks_semidefinite, n_test_values
 from maxmargin.risks import KernelRisk
 from maxmargin.solvers import KernelBlocks
 
@@ -23,7 +23,7 @@ def solve_exactly(
             "method='exact' solves problems with two classes: use multi_class='ovo', or method='map' for "
             "joint multiclass training."
         )
-    sound = looks_semidefinite(problem.kernel, problem.X)
+    semidefinite = looks_semidefinite(problem.kernel, problem.X)
     with estimator._workers() as engine:
         risk = KernelRisk(
             problem.kernel,
@@ -42,9 +42,11 @@ def solve_exactly(
         result = estimator._minimize(
             risk, settings, regularizer=risk.norm, start=start, after=after
         )
-    if not sound:
+    if not semidefinite:
         result = result.claiming("measured")
-    looks = looked_at(problem.kernel, len(problem.y)) if problem.kernel.positive_semidefinite else 0
+    tested = (
+        n_test_values(problem.kernel, len(problem.y)) if problem.kernel.positive_semidefinite else 0
+    )
     beta = result.w[: risk.n_examples]
     support = np.flatnonzero(beta)
     return KernelSolution(
@@ -52,5 +54,5 @@ def solve_exactly(
         support=risk.here[support],
         coef=beta[support, None],
         intercept=result.w[risk.n_examples :] if problem.fit_intercept else np.zeros(1),
-        extras={"kernel_values_": risk.kernel_values + looks},
+        extras={"kernel_values_": risk.kernel_values + tested},
     )

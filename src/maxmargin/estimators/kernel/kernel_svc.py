@@ -22,16 +22,16 @@ from maxmargin.estimators.kernel.classes import (
     interrupted,
     join,
     joined_extras,
+    not_started,
     not_worse,
     parts,
-    untouched,
     weakest,
 )
 from maxmargin.estimators.kernel.decision import KernelDecision
 from maxmargin.estimators.kernel.lowrank import check_landmarks
 from maxmargin.estimators.kernel.methods import METHODS, NAMED
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
-from maxmargin.estimators.linear.problem import class_factors, some_weight
+from maxmargin.estimators.linear.problem import class_factors, require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.validation import (
@@ -261,7 +261,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         weight = np.asarray(data.weight)
         if self.class_weight is not None:
             weight = weight * class_factors(self.class_weight, classes)[codes]
-        some_weight(weight)
+        require_positive_weight(weight)
         check_landmarks(settings, weight)
         with np.errstate(over="ignore"):
             kernel = self._kernel(X)
@@ -301,13 +301,13 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         if part.one_sided and (self.fit_intercept or not len(part.rows)):
             fitted = constant(*of)
         elif stopped is not None:
-            fitted = untouched(*of, stopped)
+            fitted = not_started(*of, stopped)
         else:
             try:
                 fitted = METHODS[type(settings)].fit(self, problem, before, settings)
                 return not_worse(fitted, *of, stopping_rule(self.tol))
             except KeyboardInterrupt:  # before or after the solver
-                fitted = untouched(*of, interrupted(problem.kernel.positive_semidefinite))
+                fitted = not_started(*of, interrupted(problem.kernel.positive_semidefinite))
         said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
 
@@ -342,7 +342,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     ) -> None:
         """Set the fitted attributes."""
         for name in getattr(
-            self, "_said", ()
+            self, "_extras", ()
         ):  # attributes of the last fit, perhaps by another method
             self.__dict__.pop(name, None)
         codes = classes.codes[:]
@@ -357,7 +357,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         extras = joined_extras(found, self._name())
         for name, value in extras.items():
             setattr(self, name, value)
-        self._said = tuple(extras)
+        self._extras = tuple(extras)
         self._ready()
 
     def _name(self) -> str:

@@ -172,8 +172,8 @@ def fit_map(
     result = _claimed(estimator, problem, linear, objective, allowance)
     if not (problem.kernel.positive_semidefinite and made.semidefinite):
         result = result.claiming("measured")
-    said = isinstance(problem.kernel, FromCallable) and problem.kernel.positive_semidefinite
-    if said and not made.semidefinite:
+    claimed = isinstance(problem.kernel, FromCallable) and problem.kernel.positive_semidefinite
+    if claimed and not made.semidefinite:
         warn_of_no_kernel()
     return KernelSolution(result, np.arange(n), coef, linear.intercept)
 

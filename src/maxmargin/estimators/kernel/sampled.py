@@ -74,12 +74,12 @@ def fit_sampled(
             objective = float("nan")
     # in constant time, unpenalized coordinates are sampled too; their norm is at most this
     drawn_free = settings.constant_time and problem.fit_intercept
-    reach = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
+    free_norm = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
     # with a line search, the point of a cut depends on the sample: along the line, each row changes its
     # maximizer less often than there are outputs, so there are at most this many different cuts
     on_a_line = settings.constant_time and settings.line_search
     choices = 1 + 2 * n * risk.n_columns if on_a_line else 1
-    extras = _said(result, settings, problem.C, objective, reach, choices)
+    extras = _bound_of_excess(result, settings, problem.C, objective, free_norm, choices)
     extras["kernel_values_"] = values
     result = replace(result, objective=objective, dual=None).claiming("measured")
     return KernelSolution(result, support, coef, intercept, extras)
@@ -116,17 +116,17 @@ def _measured(
     return problem.upper(value, rows.rounding(), coef, intercept)
 
 
-def _said(
+def _bound_of_excess(
     result: SolveResult,
     settings: SampledCuts,
     C: float,
     objective: float,
-    reach: float,
+    free_norm: float,
     choices: int,
 ) -> dict[str, Any]:
     """The probabilistic bound of F(w) - F*, and whether it is vacuous: F* >= 0 is known anyway."""
     record = result.dual.record
-    bound = excess_bound(record, objective, C, settings.delta, reach=reach, choices=choices)
+    bound = excess_bound(record, objective, C, settings.delta, free_norm=free_norm, choices=choices)
     return {
         "probabilistic_bound_": bound,
         "probabilistic_bound_is_vacuous_": bool(not bound < objective),

@@ -71,7 +71,7 @@ class KernelScores:
         return center_of(self.rows) if movable else None
 
     @cached_property
-    def _furthest(self) -> float:
+    def _largest_square(self) -> float:
         """The largest |z - center|^2 of a support vector."""
         pieces = (self.rows[lo : lo + TILE] for lo in range(0, self.rows.shape[0], TILE))
         squares = (float(_squares(some, self._center).max()) for some in pieces)
@@ -88,9 +88,9 @@ class KernelScores:
         return self._packed(np.float64 if self._double else np.float32)
 
     def __call__(
-        self, X: Any, n_jobs: int | None, in_doubt: Callable[[Array, Array], npt.NDArray[np.bool_]]
+        self, X: Any, n_jobs: int | None, uncertain: Callable[[Array, Array], npt.NDArray[np.bool_]]
     ) -> Array:
-        """All outputs at some rows. ``in_doubt(scores, errors)`` returns which rows need double precision."""
+        """All outputs at some rows. ``uncertain(scores, errors)`` is where rows need double precision."""
         out, error = np.empty((X.shape[0], len(self.intercept))), np.empty(X.shape[0])
         tiles = self._tiles  # computed before the threads start
 
@@ -104,7 +104,7 @@ class KernelScores:
         if self._double:
             return out
         known = np.isfinite(error) & np.isfinite(out).all(axis=1)
-        again = np.flatnonzero(in_doubt(out, error) | ~known)
+        again = np.flatnonzero(uncertain(out, error) | ~known)
         if len(again):
             exact = self._packed(np.float64)
 
@@ -150,11 +150,11 @@ class KernelScores:
         """
         squares = _squares(X, self._center)
         if isinstance(self.kernel, RBF):
-            return (1.0 + self.kernel.gamma * (squares + self._furthest)) * size
+            return (1.0 + self.kernel.gamma * (squares + self._largest_square)) * size
         p = getattr(self.kernel, "degree", 1)
         if p == 0 or self._all == 0.0:
             return size
-        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._furthest)
+        r = abs(getattr(self.kernel, "gamma", 0.0)) * np.sqrt(squares * self._largest_square)
         terms: Array = (size / self._all) ** (1.0 / p) + ROUNDING * r
         return (1.0 + p) * size + self._all * p * r * terms ** (p - 1)
 

@@ -278,10 +278,10 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
         rows = training(self, X, y, sample_weight, reset=first)
         y = rows.y[:]
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        strange = np.flatnonzero(self.classes_[codes] != y)
-        if len(strange):
+        unknown = np.flatnonzero(self.classes_[codes] != y)
+        if len(unknown):
             raise ValueError(
-                f"row {strange[0]} has the label '{y[strange[0]]}', which is not one of the classes "
+                f"row {unknown[0]} has the label '{y[unknown[0]]}', which is not one of the classes "
                 f"{self.classes_} of the first call to partial_fit."
             )
         counts = np.bincount(codes, minlength=len(self.classes_))

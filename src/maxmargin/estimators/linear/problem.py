@@ -14,7 +14,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
 from maxmargin.estimators.validation import Classes, Training
-from maxmargin.estimators.weights import Weighing, free_bound, says_something, weigh
+from maxmargin.estimators.weights import Weighing, free_bound, given_weight_parameters, weigh
 from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
 
 #: losses of one score, by name
@@ -94,8 +94,8 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
     loss, targets = _loss(estimator, classes)
     intercept = intercept_feature(estimator)
     own = loss.dual_terms(np.asarray(targets[0][:1]))
-    reach = 1.0 if own is None else own.reach
-    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, reach)
+    largest_demand = 1.0 if own is None else own.largest_demand
+    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, largest_demand)
     return LinearModel(
         loss,
         targets,
@@ -104,7 +104,7 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
         data.n_features,
         len(classes.names),
         regularizer,
-        weighings(estimator, data, targets, weight, loss, intercept, regularizer, reach),
+        weighings(estimator, data, targets, weight, loss, intercept, regularizer, largest_demand),
     )
 
 
@@ -116,10 +116,10 @@ def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
             weight = Weighted(weight, factors, codes)
         else:
             weight = weight * factors[codes]
-    return some_weight(weight)
+    return require_positive_weight(weight)
 
 
-def some_weight(weight: Column) -> Column:
+def require_positive_weight(weight: Column) -> Column:
     """The weights, which must not all be zero."""
     if not any(np.any(weight[lo:hi]) for lo, hi in chunks(len(weight))):
         raise ValueError("all sample weights are zero: there is nothing to learn from.")
@@ -162,7 +162,7 @@ def score_loss(given: Any) -> ScoreLoss:
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
     require_loss(given, LOSSES)
-    why = _unfit(given)
+    why = _reason_to_refuse(given)
     if why is not None:
         raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
@@ -177,7 +177,7 @@ def require_loss(given: Any, names: Iterable[str]) -> None:
         )
 
 
-def _unfit(loss: ScoreLoss) -> str | None:
+def _reason_to_refuse(loss: ScoreLoss) -> str | None:
     """Why a loss is not a sum over samples of one score and a sign; None if it is."""
     if loss.n_outputs() is not None:
         return f"it has {loss.n_outputs()} scores per sample, and must have one"
@@ -225,7 +225,7 @@ def _regularizer(
     weight: Column,
     intercept: float,
     loss: ScoreLoss,
-    reach: float,
+    largest_demand: float,
 ) -> SquaredNorm:
     """The norm. An unpenalized intercept is left out, and its optimal value is bounded."""
     if intercept == 0.0 or estimator.penalize_intercept:
@@ -238,16 +238,16 @@ def _regularizer(
             "class or use penalize_intercept=True."
         )
     total = estimator.C * float(by_class.sum())
-    return free_intercepts(total, data.n_features, data.largest_norm(), loss, reach)
+    return free_intercepts(total, data.n_features, data.largest_norm(), loss, largest_demand)
 
 
 def free_intercepts(
-    total: float, d: int, largest: float, loss: ScoreLoss, reach: float = 1.0
+    total: float, d: int, largest: float, loss: ScoreLoss, largest_demand: float = 1.0
 ) -> SquaredNorm:
     """The norm of ``d`` features without the intercepts, with a bound of the optimal intercepts.
 
-    ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample, ``reach`` the
-    required margin or the largest cost.
+    ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample,
+    ``largest_demand`` the required margin or the largest cost.
 
     At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most S = W max|x|
     (binary) or sqrt(2) W max|x| (K classes). Suppose the intercepts of two groups of classes were further
@@ -265,9 +265,11 @@ def free_intercepts(
                 f"{loss!r}: implement dual_terms(y), or use penalize_intercept=True with a large "
                 "intercept_scaling."
             )
-        radius = np.sqrt(2.0 * total * terms.loss(reach))
-        return SquaredNorm(np.array([d]), float(reach + radius * largest))
-    spread = (k - 1) * (reach + np.sqrt(2.0) * np.sqrt(2.0 * total * reach) * largest)
+        radius = np.sqrt(2.0 * total * terms.loss(largest_demand))
+        return SquaredNorm(np.array([d]), float(largest_demand + radius * largest))
+    spread = (k - 1) * (
+        largest_demand + np.sqrt(2.0) * np.sqrt(2.0 * total * largest_demand) * largest
+    )
     return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * spread))
 
 
@@ -279,10 +281,10 @@ def weighings(
     loss: ScoreLoss,
     intercept: float,
     regularizer: SquaredNorm,
-    reach: float,
+    largest_demand: float,
 ) -> tuple[Weighing, ...]:
     """How the weights of each problem are learned: with the norm, a prior, fixed weights or signs."""
-    asked = says_something(estimator)
+    asked = given_weight_parameters(estimator)
     if not asked:
         return (Weighing(regularizer),) * len(targets)
     outputs = loss.n_outputs()
@@ -301,7 +303,7 @@ def weighings(
         )  # fmt: skip
         if len(regularizer.free):
             bound = free_bound(
-                estimator.C, data.design, target, weight, loss, intercept, own, reach
+                estimator.C, data.design, target, weight, loss, intercept, own, largest_demand
             )
             own = own.with_free(regularizer.free, bound)
         out.append(own)

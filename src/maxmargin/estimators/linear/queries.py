@@ -77,7 +77,7 @@ def check_groups(groups: Any, n: int) -> npt.NDArray[Any]:
     return codes
 
 
-def together(codes: npt.NDArray[Any]) -> IntArray | None:
+def contiguous_order(codes: npt.NDArray[Any]) -> IntArray | None:
     """An order of samples in which every query is contiguous; None if they are already."""
     runs = 1 + np.count_nonzero(np.diff(codes))
     if runs == codes.max() + 1:
@@ -90,7 +90,7 @@ def queries(estimator: Any, y: Any, levels: Any, groups: Any, weight: Array) -> 
     """Validate parameters, relevances, groups and weights."""
     codes = check_groups(groups, len(y))
     loss, relevance = _loss(estimator, y, levels)
-    order = together(codes)
+    order = contiguous_order(codes)
     if order is not None:
         codes, relevance, weight = codes[order], relevance[order], weight[order]
     labels = query_labels(relevance, codes)

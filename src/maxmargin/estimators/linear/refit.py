@@ -1,8 +1,11 @@
 """Cutting planes that are reused by the next fit if a data set on disk has only grown.
 
 Losses are never negative, so a cutting plane of the risk over the old rows is one over all rows. It
-becomes tight when a cutting plane of the new rows alone, taken at the old solution, is added to it: R_old
->= p and R_new >= q give R_old + R_new >= p + q. That costs one pass over the new rows.
+becomes tight when a cutting plane of the new rows alone, taken at the old solution, is added to it:
+
+    R_old >= p  and  R_new >= q   give   R_old + R_new >= p + q
+
+That costs one pass over the new rows.
 """
 
 from __future__ import annotations
@@ -34,9 +37,10 @@ def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> StoredBun
     """State for the next fit; None unless the data set can tell whether it has only grown."""
     bundles = [r.dual for r in results]
     whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
-    torn = any(r.stop_reason == "interrupted" for r in results)  # perhaps in the middle of a change
+    # an interrupt may have come in the middle of a change
+    interrupted = any(r.stop_reason == "interrupted" for r in results)
     problem = _problem(estimator) if hasattr(X, "extends") else None
-    if not whole or torn or problem is None:
+    if not whole or interrupted or problem is None:
         return None
     return StoredBundles(X.fingerprint, int(X.shape[0]), _classes(estimator), problem, bundles)
 

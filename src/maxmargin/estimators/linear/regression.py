@@ -15,7 +15,7 @@ from maxmargin.estimators.linear.problem import (
     LinearModel,
     intercept_feature,
     require_loss,
-    some_weight,
+    require_positive_weight,
     weighings,
 )
 from maxmargin.estimators.validation import Training
@@ -41,12 +41,12 @@ def regression_model(estimator: Any, data: Training, epsilon: Array | None) -> L
             f"sample_epsilon replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
         )
-    weight, y = some_weight(data.weight), epsilon_targets(data.y, epsilon)
+    weight, y = require_positive_weight(data.weight), epsilon_targets(data.y, epsilon)
     intercept = intercept_feature(estimator)
-    regularizer, reach = SquaredNorm(), 0.0
+    regularizer, largest_demand = SquaredNorm(), 0.0
     if intercept != 0.0 and not estimator.penalize_intercept:
-        regularizer, reach = _free_intercept(estimator.C, data, loss, y, weight)
-    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, reach)
+        regularizer, largest_demand = _free_intercept(estimator.C, data, loss, y, weight)
+    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, largest_demand)
     return LinearModel(loss, (y,), weight, intercept, data.n_features, 0, regularizer, weights)
 
 
@@ -113,16 +113,17 @@ def _free_intercept(
     of them without increasing the loss, and one below all can be raised. So there is an optimal intercept
     with |b| <= max|y| + W max|x|.
     """
-    total = mean = reach = 0.0
+    total = mean = largest_demand = 0.0
     for lo, hi in chunks(data.n):
         s = weight[lo:hi]
         target = _targets(loss, y[lo:hi])
         total += float(s.sum())
         mean += float(s @ target)
-        reach = max(reach, float(np.abs(target[s > 0.0]).max(initial=0.0)))
+        largest_demand = max(largest_demand, float(np.abs(target[s > 0.0]).max(initial=0.0)))
     risk = sum(
         loss.value(np.full(hi - lo, mean / total), y[lo:hi], weight[lo:hi])
         for lo, hi in chunks(data.n)
     )
     radius = float(np.sqrt(2.0 * C * risk))
-    return SquaredNorm(np.array([data.n_features]), reach + radius * data.largest_norm()), reach
+    bound = largest_demand + radius * data.largest_norm()
+    return SquaredNorm(np.array([data.n_features]), bound), largest_demand

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import Certificate, IterationRecord, StopReason, relative_gap
-from maxmargin.core.rounding import unseen
+from maxmargin.core.rounding import negligible_fraction
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
-from maxmargin.estimators.weights import says_something
+from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 
@@ -98,7 +98,7 @@ class PartialFit:
         self.n_iter_ = number + 1
         self.n_seen_ = streams[0].n_seen
         self.n_support_ = sum(stream.n_support for stream in streams)
-        self._say(lower, [float("inf")] * len(lower))
+        self._store_certificate(lower, [float("inf")] * len(lower))
         history = [] if number == 0 else self.history_
         history.append(_as_dict(_record(self.n_iter_, self.lower_bound_, self.n_support_, self.C)))
         self.history_ = history[-RECORDS:]
@@ -144,7 +144,7 @@ class PartialFit:
                 "would belong to no problem. Start a new stream with a clone."
             )
 
-    def _say(self, lower: list[float], upper: list[float]) -> None:
+    def _store_certificate(self, lower: list[float], upper: list[float]) -> None:
         """Store the certificate of all problems together."""
         known = bool(np.isfinite(upper).all())
         rule = stopping_rule(self.tol)
@@ -200,7 +200,7 @@ class PartialFit:
                 for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
                     part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
                     share = (hi - lo) / max(1, stream.n_seen)
-                    negligible = share * unseen(stream.n_seen) * norms[k] / stream.C
+                    negligible = share * negligible_fraction(stream.n_seen) * norms[k] / stream.C
                     losses[k] += part.proved_value(stream.w, negligible)
         if not is_finite(losses):
             raise ValueError("a score is NaN or infinite: check the features and scale them.")
@@ -218,7 +218,7 @@ class PartialFit:
                     "not the rows seen by partial_fit. Pass the samples of the stream."
                 )
         # bounds may be equal up to rounding
-        self._say([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
+        self._store_certificate([min(b, u) for b, u in zip(lower, upper, strict=True)], upper)
         return self
 
     def _batches(self, X: Any, y: Any, sample_weight: Any) -> Iterator[StreamBatch]:
@@ -251,7 +251,7 @@ def if_all_penalized(method: Method) -> Method:
 
 def check_streamable(estimator: Any) -> None:
     """Raise ValueError for parameters that streams do not support."""
-    asked = says_something(estimator)
+    asked = given_weight_parameters(estimator)
     if asked:
         raise ValueError(f"partial_fit does not support {asked[0]}=: use fit.")
 

@@ -26,7 +26,7 @@ from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.base import stopping_rule
 from maxmargin.estimators.kernel.lowrank import choose_landmarks
-from maxmargin.estimators.weights import says_something
+from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.kernels import (
     EmpiricalMap,
     Kernel,
@@ -41,7 +41,7 @@ from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
 #: attributes of a fit with a kernel, besides the certificate
-SAID = (
+ATTRIBUTES = (
     "kernel_method_",
     "restricted_lower_bound_",
     "restricted_gap_",
@@ -86,7 +86,7 @@ def check_kernel(estimator: Any) -> None:
             f"kernel_method={method!r}: use 'auto', {', '.join(map(repr, _NAMED))}, or an object such as "
             "maxmargin.kernels.Nystrom(n_landmarks=500)."
         )
-    given = says_something(estimator)
+    given = given_weight_parameters(estimator)
     if given:
         raise ValueError(
             f"{', '.join(given)}: weights of single features do not exist with a kernel. Leave out kernel=, "
@@ -102,7 +102,7 @@ def is_sampled(estimator: Any) -> bool:
 
 def forget_kernel(estimator: Any) -> None:
     """Remove attributes that an earlier fit with a kernel set."""
-    for name in SAID:
+    for name in ATTRIBUTES:
         if hasattr(estimator, name):
             delattr(estimator, name)
 

@@ -70,7 +70,8 @@ def require_hinge(loss: ScoreLoss, y: Any) -> None:
     plane."""
     terms = loss.dual_terms(y[:1])
     hinge = isinstance(terms, DualTerms) and (
-        (terms.two_sided, terms.steepest, terms.curvature, terms.reach) == (False, 1.0, 0.0, 1.0)
+        (terms.two_sided, terms.steepest, terms.curvature, terms.largest_demand)
+        == (False, 1.0, 0.0, 1.0)
     )
     if not (hinge or isinstance(terms, ClassTerms)):
         raise TypeError(

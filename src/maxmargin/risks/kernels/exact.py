@@ -30,7 +30,7 @@ from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.duals.kernel_blocks import KernelDuals, best_intercept
 from maxmargin.duals.kernel_rows import RowRange
 from maxmargin.kernels import Kernel, KernelRows, center_of
-from maxmargin.kernels.extent import looked_at, precision
+from maxmargin.kernels.extent import n_test_values, precision
 from maxmargin.kernels.rounding import summed
 from maxmargin.risks.lines.evaluation import check_weights
 
@@ -138,7 +138,7 @@ class KernelRisk:
         self._all = KernelRows(kernel, X, np.float64, self.center)
         self.rounding = self._all.rounding()
         #: number of kernel values computed so far
-        self.kernel_values = looked_at(kernel, self.n_examples)
+        self.kernel_values = n_test_values(kernel, self.n_examples)
         self.engine: Engine = engine or SerialEngine()
         if not self.engine.durable:
             raise ValueError(

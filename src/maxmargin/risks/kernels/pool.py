@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels import KernelRows
-from maxmargin.kernels.functions import Block
+from maxmargin.kernels.functions import FloatMatrix
 from maxmargin.risks.kernels.sampled import SPARE, SampledKernelRisk
 from maxmargin.risks.kernels.shard import TILE, KernelPart, KernelShard
 from maxmargin.risks.lines.evaluation import PinnedEvaluation
@@ -78,7 +78,7 @@ class GrowingKernelRisk(SampledKernelRisk):
 
     # -- planes ----------------------------------------------------------------------------------------
 
-    def _scores_of_planes(self, rows: KernelRows) -> Block:
+    def _scores_of_planes(self, rows: KernelRows) -> FloatMatrix:
         """Scores of all planes at new rows, one row per plane."""
         n, k = len(rows), self._outputs
         if not self._planes or not n:

@@ -164,7 +164,7 @@ class SampledKernelRisk:
         self._planes: dict[int, tuple[IntArray, Array]] = {}
         self.regularizer = GramNorm(
             free=np.arange(self._slots, self.dim),
-            free_bound=self._reach(C),
+            free_bound=self._free_bound(C),
             times_gram=self._times_gram,
         )
         # the largest possible loss, and the largest possible norm of a plane
@@ -199,7 +199,7 @@ class SampledKernelRisk:
         self.engine.open(KernelShard, parts)
         self._pins.n_shards = n_shards
 
-    def _reach(self, C: float) -> float:
+    def _free_bound(self, C: float) -> float:
         """A bound on an optimal intercept: see ``free_bound`` of linear estimators."""
         radius = np.sqrt(2.0 * C * self._weight.sum()) * float(self._diagonal.max(initial=0.0))
         if self._loss.n_outputs() is None:
@@ -208,7 +208,7 @@ class SampledKernelRisk:
 
     def _top(self) -> float:
         terms = self._loss.dual_terms(self._y[:1])
-        return 1.0 if terms is None else terms.reach
+        return 1.0 if terms is None else terms.largest_demand
 
     def _times_gram(self, u: Array) -> Array:
         out = np.zeros(len(u))
@@ -370,7 +370,7 @@ class SampledKernelRisk:
         if not self._is_crowded(len(needed)):
             return
         state.w = self._as_plane(state.w, needed)
-        for evaluation in self._pins.settled():
+        for evaluation in self._pins.with_scores():
             evaluation.rename(self._as_plane(evaluation.w, needed))
         self._planes = {k: plane for k, plane in self._planes.items() if k in needed}
         if self._bases is not None:

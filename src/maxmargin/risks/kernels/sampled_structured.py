@@ -5,9 +5,9 @@
 
 with phi(row) in place of the rows of the inputs (``Task.kernel_inputs``). Each input is used in three forms:
 
-    one-hot rows e_r              Psi gives *coefficients*: w = sum_r phi(row_r) (x) V_r has the entries of V
-    kernel rows (k(row, row_r))_r  Psi gives *values*: <w, Psi(x, y)> = <V, Psi(x with kernel rows, y)>
-    a root of k(row, row')        Psi has the same *norm* as in the kernel's space
+    one-hot rows e_r                Psi gives *coefficients*: w = sum_r phi(row_r) (x) V_r has entries V
+    kernel rows (k(row, row_r))_r   Psi gives *values*: <w, Psi(x, y)> = <V, Psi(x with kernel rows, y)>
+    a root of k(row, row')          Psi has the same *norm* as in the kernel's space
 
 where r runs over all rows of the training inputs. So a plane sampled from a few examples is a sparse V, the
 oracle at a combination of planes is the task's own oracle at the combination of their V, and inner products
@@ -56,7 +56,7 @@ SLOTS = 2000
 ROWS = 512
 
 
-class _Outputs:
+class _PythonExamples:
     """Examples with the Python oracle of a task; of an answer, only the output is stored."""
 
     def __init__(
@@ -180,7 +180,7 @@ class SampledStructuredRisk:
         """Examples in the task's compiled form, if there is one."""
         Y = [self._Y[i] for i in ids]
         packed = task.pack(inputs, Y) if self._rescaling == "margin" else task.pack_slack(inputs, Y)
-        return _Outputs(task, inputs, Y, self._rescaling) if packed is None else packed
+        return _PythonExamples(task, inputs, Y, self._rescaling) if packed is None else packed
 
     def _one_hot(self, ids: Any) -> Any:
         inputs = []

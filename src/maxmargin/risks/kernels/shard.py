@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray, Vector
 from maxmargin.kernels import KernelRows
-from maxmargin.kernels.functions import Block
+from maxmargin.kernels.functions import FloatMatrix
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.dual_terms import ClassTerms
 from maxmargin.risks.lines.shard import LossShard
@@ -41,7 +41,7 @@ class Basis:
     columns: IntArray
     n_held: int
     fresh: KernelRows
-    coef: Block
+    coef: FloatMatrix
 
 
 class KernelShard(LossShard):
@@ -53,8 +53,8 @@ class KernelShard(LossShard):
         self._outputs = part.loss.n_outputs() or 1
         self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
         self._n = len(part.rows)
-        self._planes: Block = np.zeros((part.slots, self._n * self._outputs), part.rows.dtype)
-        self._columns: Block = np.zeros((part.n_columns, self._n), part.rows.dtype)
+        self._planes: FloatMatrix = np.zeros((part.slots, self._n * self._outputs), part.rows.dtype)
+        self._columns: FloatMatrix = np.zeros((part.n_columns, self._n), part.rows.dtype)
 
     @property
     def _labels(self) -> tuple[Any, Any]:
@@ -79,7 +79,7 @@ class KernelShard(LossShard):
         scores = scores.reshape(-1, self._outputs)
         return scores + free if len(free) else scores
 
-    def _mixed(self, factors: Array) -> Block:
+    def _mixed(self, factors: Array) -> FloatMatrix:
         used = np.flatnonzero(factors)
         last = int(used[-1]) + 1 if len(used) else 0
         here = self._planes[:last, : self._n * self._outputs]
@@ -120,7 +120,7 @@ class KernelShard(LossShard):
 
     # -- other rows ------------------------------------------------------------------------------------
 
-    def exchange(self, part: KernelPart, kept: IntArray, planes: Block) -> None:
+    def exchange(self, part: KernelPart, kept: IntArray, planes: FloatMatrix) -> None:
         """Hold other rows: first those of before at the places ``kept``, then new ones, with the scores of
         all planes there, one row per plane."""
         n_old, n_kept = self._n * self._outputs, len(kept) * self._outputs

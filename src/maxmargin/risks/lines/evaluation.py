@@ -64,7 +64,7 @@ class ScoreCache:
         """Evaluate at w. ``is_upper``: the value is also an upper bound of the risk."""
         if self._waiting:
             for waiting in _alive(self._waiting):
-                waiting.settle()  # before adding a point: then its scores replace those of an end
+                waiting.store_scores()  # before adding a point: then its scores replace those of an end
         at, value = self.stored(w)
         out: PinnedEvaluation = self.make(self, is_upper, at=at, w=at.w, value=value)
         return out
@@ -100,7 +100,7 @@ class ScoreCache:
                     raise
 
     def value(self, at: Point) -> float:
-        """The risk at a point that was settled before its value was needed."""
+        """The risk at a point whose scores were stored before its value was needed."""
         return float(self.ask((at,), LineShard.line_value, at.key))
 
     def value_on(self, line: _Line) -> float:
@@ -116,14 +116,14 @@ class ScoreCache:
         """Make the shards store the scores of a point on a line: no pass over the data."""
         self.ask((at,), LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
 
-    def settled(self) -> list[PinnedEvaluation]:
+    def with_scores(self) -> list[PinnedEvaluation]:
         """All live evaluations, with their scores stored."""
         for waiting in _alive(self._waiting):
-            waiting.settle()
+            waiting.store_scores()
         return _alive(self._live)
 
     def wait(self, evaluation: PinnedEvaluation) -> None:
-        """Register an evaluation on a line between others, which may have to be settled."""
+        """Register an evaluation on a line between others, whose scores may have to be stored."""
         self._waiting = [*(weakref.ref(e) for e in _alive(self._waiting)), weakref.ref(evaluation)]
 
     def watch(self, evaluation: PinnedEvaluation) -> None:
@@ -202,7 +202,7 @@ class PinnedEvaluation:
         else:
             pins.wait(self)
 
-    def settle(self) -> Point:
+    def store_scores(self) -> Point:
         """Make the shards store the scores."""
         line = self._line
         if line is not None:
@@ -228,8 +228,8 @@ class PinnedEvaluation:
 
     @property
     def point(self) -> Point:
-        """The settled point, whose scores the shards have."""
-        return self._at if self._line is None and self._at is not None else self.settle()
+        """The point, whose scores the shards have."""
+        return self._at if self._line is None and self._at is not None else self.store_scores()
 
     @property
     def w(self) -> Array:
@@ -245,7 +245,9 @@ class PinnedEvaluation:
         if self._value is None:
             line = self._line
             self._value = (
-                self._pins.value_on(line) if line is not None else self._pins.value(self.settle())
+                self._pins.value_on(line)
+                if line is not None
+                else self._pins.value(self.store_scores())
             )
         return self._value
 

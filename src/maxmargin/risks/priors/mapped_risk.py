@@ -27,7 +27,7 @@ from maxmargin.risks.scores.risk import ScoreRisk
 from maxmargin.risks.weight_map import WeightMap
 
 #: maximum number of entries of a copy of the rows
-ROOM = 2**27
+MAX_ENTRIES = 2**27
 #: maximum density of a block matrix for which products with sparse rows stay sparse
 SPARSE_BLOCKS = 0.02
 #: number of rows transformed at a time
@@ -177,7 +177,7 @@ class MappedRisk:
             return "a prior transforms the samples, and the shards do not have the transformed ones"
         if self.weights.shifts and rows.offset is None:
             rows = replace(rows, offset=np.empty(0))
-        if method != "stream" and self.weights.blocks and self.shape.nnz > ROOM:
+        if method != "stream" and self.weights.blocks and self.shape.nnz > MAX_ENTRIES:
             return "the prior correlates features, and the transformed rows would not fit in memory"
         return refusal(method, rows, regularizer)
 
@@ -207,7 +207,7 @@ class MappedRisk:
             rows,
             design=stretched(rows.design, self.weights),
             offset=offset,
-            blur=rows.blur + self.weights.blur(rows.dim),
+            relative_error=rows.relative_error + self.weights.relative_error(rows.dim),
         )
 
     def rounding(self, w: Array, value: float) -> float:

@@ -51,9 +51,9 @@ class _Slice:
         return None if known is None else float(np.max(known, initial=0.0))
 
 
-def _make_slice(light: Rows, spec: Spec) -> _Slice:
+def _make_slice(shared: Rows, spec: Spec) -> _Slice:
     start, part = spec
-    return _Slice(ScoreShard(*part.on(light)), start, start + part.hi - part.lo)
+    return _Slice(ScoreShard(*part.on(shared)), start, start + part.hi - part.lo)
 
 
 class _Gathered(LossShard):
@@ -107,5 +107,5 @@ def gathering(engine: Engine, rows: Rows, bounds: list[tuple[int, int]]) -> Scor
     for lo, hi in bounds:
         specs.append((start, RowPart(bare, lo, hi)))
         start += hi - lo
-    engine.open(partial(_make_slice, bare.light()), specs)
+    engine.open(partial(_make_slice, bare.shared_part()), specs)
     return ScoreCache(SerialEngine().open(partial(_Gathered, engine), [rows]), 1)

@@ -162,7 +162,7 @@ class ScoreRisk:
             return
         self.n_blocks = len(self.bounds)
         parts = [RowPart(self.rows, lo, hi) for lo, hi in self.bounds]
-        self.engine.open(partial(make_shard, self.rows.light()), parts)
+        self.engine.open(partial(make_shard, self.rows.shared_part()), parts)
         self._pins = ScoreCache(self.engine, self.n_blocks)
 
     def _shards(self) -> list[tuple[int, int]]:
@@ -288,7 +288,7 @@ class ScoreRisk:
         self._parts = [tuple(runs[k::n_shards]) for k in range(n_shards)]
         self.n_blocks = self._pins.n_shards = n_shards
         parts = [RunsPart(self.rows, own) for own in self._parts]
-        self.engine.open(partial(make_block, self.rows.light()), parts)
+        self.engine.open(partial(make_block, self.rows.shared_part()), parts)
 
     @property
     def run(self) -> Run:

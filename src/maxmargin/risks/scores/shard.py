@@ -89,12 +89,12 @@ def totals(limits: Array, lengths: Array | float | None, offset: Array | None) -
     return np.array(out)
 
 
-def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:
+def make_shard(shared: Rows, part: RowPart | PlacedRowPart) -> ScoreShard:
     """The shard of a part, which may have been sent from another process."""
-    return ScoreShard(*part.on(light))
+    return ScoreShard(*part.on(shared))
 
 
-def make_block(light: Rows, part: RunsPart | PlacedRuns) -> ScoreShard:
+def make_block(shared: Rows, part: RunsPart | PlacedRuns) -> ScoreShard:
     """The same for a block of rows: they are in memory."""
-    rows = part.loaded(light)
+    rows = part.loaded(shared)
     return ScoreShard(rows, 0, rows.n, part.runs)

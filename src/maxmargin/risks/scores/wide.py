@@ -118,7 +118,7 @@ class WideScoreRisk:
         # a non-decomposable loss needs all scores, of every slot, in one place: use one shard
         bounds = risk.bounds if rows.loss.decomposable else rows.ranges
         parts = [RowPart(rows, lo, hi) for lo, hi in bounds]
-        self.engine.open(partial(make_shard, rows.light()), parts)
+        self.engine.open(partial(make_shard, rows.shared_part()), parts)
         self._pins = self._cache()
         self._interrupted = False
 
@@ -217,7 +217,7 @@ class WideScoreRisk:
         if len(self.columns.free()) >= 2:
             return
         bundle: Bundle = state.memory
-        evaluations = self._pins.settled()
+        evaluations = self._pins.with_scores()
         total = combine(state.dual.alpha, state.dual.planes, self.dim)
         n, points = len(bundle.planes), [e.w for e in evaluations]
         step, after = tidied([*bundle.planes, total, state.w, *points], self.dim)

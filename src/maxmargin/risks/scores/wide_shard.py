@@ -175,6 +175,6 @@ class WideShard(ScoreShard):
         return np.array([float(scores @ scores), float(wrong @ wrong)])
 
 
-def make_shard(light: Rows, part: RowPart | PlacedRowPart) -> WideShard:
+def make_shard(shared: Rows, part: RowPart | PlacedRowPart) -> WideShard:
     """Build a shard where it runs."""
-    return WideShard(*part.on(light), first=part.lo)
+    return WideShard(*part.on(shared), first=part.lo)

@@ -1,5 +1,6 @@
-"""Family B: R(w) = sum_i s_i max_y^ [Delta + <w, Psi(x_i, y^) - Psi(x_i, y_i)>], a task and its
-examples.
+"""Structured risks: a task and its examples.
+
+    R(w) = sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]
 
 Each shard is a range of the examples with a cache of the constraints its oracle returned
 (:mod:`maxmargin.risks.structured.shard`). ``evaluate(w, exact=False)`` answers from the caches: a lower model
@@ -82,7 +83,7 @@ def _shard_bounds(n: int, dim: int, kind: str) -> list[int]:
     return [round(k * n / n_shards) for k in range(n_shards + 1)]
 
 
-def _apart(shards: Sequence[int]) -> list[int]:
+def _spread_out(shards: Sequence[int]) -> list[int]:
     """The shards in an order whose beginnings are spread evenly: halves alternate, and so do their halves.
 
     A worker holds neighboring shards. With 8 shards the order is 0, 4, 2, 6, 1, 5, 3, 7: the first four
@@ -91,7 +92,7 @@ def _apart(shards: Sequence[int]) -> list[int]:
     if len(shards) <= 2:
         return list(shards)
     half = -(-len(shards) // 2)
-    first, second = _apart(shards[:half]), _apart(shards[half:])
+    first, second = _spread_out(shards[:half]), _spread_out(shards[half:])
     order = [k for pair in zip(first, second, strict=False) for k in pair]
     return order + first[len(second) :]
 
@@ -280,7 +281,7 @@ class TaskRisk:
             mine = np.flatnonzero(owners == k)
             turns[mine] = np.arange(len(mine))
         places = np.empty(self.n_blocks, dtype=np.int64)
-        places[_apart(range(self.n_blocks))] = np.arange(self.n_blocks)
+        places[_spread_out(range(self.n_blocks))] = np.arange(self.n_blocks)
         return examples[np.lexsort((places[owners], turns))]
 
     def answers_for(self, w: Array, examples: IntArray, quick: bool = False) -> list[Answers]:

@@ -34,7 +34,7 @@ from maxmargin.risks.structured.stored_planes import check_planes, planes_state,
 from maxmargin.tasks.base import Task
 
 #: initial capacity of planes per example, including that of the true output
-FIRST_ROOM = 4
+FIRST_CAPACITY = 4
 #: examples whose oracle calls see the same w: an engine answers them in parallel, for few more calls
 #: (decision 129); at most this many, and fewer if a pass would have fewer than BATCHES batches, but two once
 #: there are enough examples for two shards
@@ -101,7 +101,7 @@ class PlainWorkingSets:
         self._outputs: dict[int, Any] = {}
         self._keys = itertools.count(1)
         self._tick = 0
-        self._sets = self._storage(caps, np.full(n, FIRST_ROOM), 0, 0)
+        self._sets = self._storage(caps, np.full(n, FIRST_CAPACITY), 0, 0)
         self._sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         self._sets.counts[:] = 1
         self._sets.alpha[self._sets.first] = caps

@@ -1,4 +1,4 @@
-"""The constraint cache of chains (``core.ConstraintCache``)."""
+"""The constraint cache of chains (:class:`maxmargin.core.ConstraintCache`)."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     Psi(x, y)     =  sum_t x_t in column y_t  +  transitions y_{t-1} -> y_t  +  start y_0  +  stop y_{T-1}
     Delta(y, y^)  =  sum_t weight_t cost[y_t, y^_t]
 
-An input is a sparse or dense matrix with one row of features per token. An output is an array of labels 0 ..
-K-1, or, for training, a :class:`WeightedLabels`. The weight vector holds the weights of features x labels,
-then those of transitions [from, to], start and stop.
+An input is a sparse or dense matrix with one row of features per token. An output is an array of labels from
+0 to K-1, or, for training, a :class:`WeightedLabels`. The weight vector holds the weights of features x
+labels, then those of transitions [from, to], start and stop.
 
 The methods of this file are the NumPy implementation, for one sequence at a time. ``pack`` returns the
 compiled form that training uses; tests compare the two.

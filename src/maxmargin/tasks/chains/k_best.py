@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from maxmargin.tasks.chains.chain import Chain
 
 #: maximum number of labels in the k-best lists computed at a time
-ROOM = 4_000_000
+MAX_LABELS = 4_000_000
 
 
 def k_best_stacked(
@@ -31,8 +31,10 @@ def k_best_stacked(
     starts = chains.starts
     out: list[list[tuple[Labels, float]]] = []
     lo, n = 0, len(starts) - 1
-    while lo < n:  # as many sequences at a time as ROOM allows
-        hi = max(lo + 1, int(np.searchsorted(starts, starts[lo] + ROOM // k, side="right")) - 1)
+    while lo < n:  # as many sequences at a time as MAX_LABELS allows
+        hi = max(
+            lo + 1, int(np.searchsorted(starts, starts[lo] + MAX_LABELS // k, side="right")) - 1
+        )
         labels = np.empty(k * int(starts[hi] - starts[lo]), dtype=chains.truth.dtype)
         scores, counts = np.empty((hi - lo, k)), np.zeros(hi - lo, dtype=np.int64)
         k_best_range(chains, writable(w), lo, hi, k, labels, scores, counts)

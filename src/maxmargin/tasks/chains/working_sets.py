@@ -30,7 +30,7 @@ from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray
 
 #: initial capacity of an example's working set, including the true labeling
-FIRST_ROOM = 4
+FIRST_CAPACITY = 4
 
 
 class ChainWorkingSets:
@@ -55,7 +55,7 @@ class ChainWorkingSets:
         K = chains.cost.shape[0]
         self._w = np.zeros(chains.n_features * K + len(chains.penalty))
         self._tick = 0
-        self._planes = self._storage(caps, np.full(n, FIRST_ROOM))
+        self._planes = self._storage(caps, np.full(n, FIRST_CAPACITY))
         self._planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         first_planes(chains.starts, chains.truth, self._planes)
         T = int(self._lengths.max(initial=0))
@@ -233,7 +233,7 @@ class ChainWorkingSets:
         used = integers(used, "the ages of planes", alpha.shape, -1, 2**31).astype(np.int32)
         gaps = floats(gaps, "the gaps", caps.shape, finite=False)
         self._tick = count(tick, "the number of sweeps", most=2**30)
-        self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_ROOM))
+        self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_CAPACITY))
         first_planes(self._chains.starts, self._chains.truth, self._planes)
         restore_planes(
             self._chains,

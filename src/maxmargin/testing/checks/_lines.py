@@ -10,7 +10,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.testing.checks._common import require, require_at_least
 
 #: step and tolerance of the finite differences
-STEP, ROOM = 1e-6, 1e-4
+STEP, TOLERANCE = 1e-6, 1e-4
 
 
 #: maximum number of kinks, more than any function of a small problem has
@@ -79,7 +79,7 @@ def check_slopes(
         before = (here - value(t - STEP)) / STEP
         lowest = after if right_at_kinks and t == 0.0 else min(before, after)
         require(
-            lowest - ROOM * size <= slope <= after + ROOM * size,
+            lowest - TOLERANCE * size <= slope <= after + TOLERANCE * size,
             f"{what}: the slope at t = {t} is {slope!r}, finite differences are {before!r} to the left and "
             f"{after!r} to the right{' (slopes must be right derivatives)' * right_at_kinks}",
         )

@@ -162,8 +162,8 @@ def _check_argmaxes(
     pairs = list(outputs(x))
     best = max(latent_score(task, x, *pair, w) for pair in pairs)
     require_close(found, best, f"inference ({where}): the score against brute force", found)
-    looked_at = [p for p in pairs if not (task.wrong_only and task.same(p[0], y))]
-    worst = max(task.loss(y, *pair) + latent_score(task, x, *pair, w) for pair in looked_at)
+    considered = [p for p in pairs if not (task.wrong_only and task.same(p[0], y))]
+    worst = max(task.loss(y, *pair) + latent_score(task, x, *pair, w) for pair in considered)
     what = f"loss_augmented_inference ({where}): loss plus score against brute force"
     if isinstance(answer, Bounded):
         require_at_least(answer.upper, worst, f"{what}, upper bound")
