@@ -34,7 +34,6 @@ from maxmargin.core.contract.requests import (
     Evaluate,
     Report,
     Request,
-    ResizeCache,
     Steps,
     Toward,
 )
@@ -166,10 +165,9 @@ class CuttingPlane:
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         bundle = yield from self._open(problem, state, real, resumed=place is not None)
         best: Evaluation = real
-        if cached and self.cache_size is not None:
-            yield ResizeCache(int(self.cache_size))
         if cached:  # then the incumbent is that of the cached model
-            best = yield Evaluate(real.w, exact=False)
+            size = None if self.cache_size is None else int(self.cache_size)
+            best = yield Evaluate(real.w, exact=False, cache_size=size)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
         incumbent, stall, outlook, iterations = _Incumbent(best), StallDetector(), Outlook(), 0
         del best

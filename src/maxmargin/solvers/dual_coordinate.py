@@ -41,10 +41,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from maxmargin.core.contract.requests import (
-    Ask,
     Confirm,
     Evaluate,
-    OpenSets,
+    Open,
     Report,
     Request,
     Steps,
@@ -328,7 +327,11 @@ class DualCoordinate:
         """Fresh sets, those of another C, or those of a checkpoint; and how far the loop is."""
         held = state.memory if isinstance(state.memory, WorkingSets) else None
         place = state.go_on("rng", "unconfirmed", "upper_guess", "passes", "seen")
-        sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
+        sets: WorkingSets
+        if held is not None and place:
+            sets = held
+        else:
+            sets = yield Open("working sets", problem.C, held)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         progress = Progress(carried=held is not None and self.batch_size != "all")
@@ -392,11 +395,11 @@ class DualCoordinate:
             if size == 1:
                 stats = yield Sweep(sets, "stream", order, skip)
             else:
-                stats = yield Ask(sets, order, skip, size)
+                stats = yield Sweep(sets, "batches", order, skip, size)
             return stats.gap
         total = 0.0
         for piece in np.array_split(order, self._pieces(n)):
-            stats = yield Ask(sets, piece, skip, self._size)
+            stats = yield Sweep(sets, "batches", piece, skip, self._size)
             total += stats.gap
             if stats.oracle_calls:
                 for _ in range(PIECE_EPOCHS):

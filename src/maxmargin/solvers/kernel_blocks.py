@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from maxmargin.core.contract.block_duals import BlockDuals
-from maxmargin.core.contract.requests import Evaluate, Improve, OpenBlocks, Report, Request, Steps
+from maxmargin.core.contract.requests import Evaluate, Improve, Open, Report, Request, Steps
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState, StallDetector
@@ -49,7 +49,7 @@ class KernelBlocks:
         if isinstance(state.memory, BlockDuals):
             duals = state.memory
         else:
-            duals = state.memory = yield OpenBlocks(problem.C)
+            duals = state.memory = yield Open("kernel blocks", problem.C)
         stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
         direct, blocks = False, 0
         while True:

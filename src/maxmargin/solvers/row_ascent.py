@@ -29,7 +29,7 @@ from maxmargin.core.contract.requests import (
     Check,
     Evaluate,
     Improve,
-    OpenDuals,
+    Open,
     Report,
     Request,
     Toward,
@@ -231,7 +231,7 @@ def ascend(
     names = (f.name for f in fields(Progress))
     duals, place = state.duals.get(way.method), state.go_on("rng", *names)
     if duals is None:
-        request = OpenDuals(way.method, problem.C, way.streaming, way.blocks)
+        request = Open(way.method, problem.C, streaming=way.streaming, blocks=way.blocks)
         duals = state.duals[way.method] = yield request
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
