@@ -36,8 +36,6 @@ class Problem:
     #: the size of the problem over rows, and the methods that can solve it
     shape: RowShape = NO_ROWS
     methods: frozenset[str] = frozenset()
-    #: a slope on a line costs as much as a cut
-    expensive_slopes: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -12,10 +12,10 @@ and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 If scores are linear in w, the values along the line and at w_c need no pass over the data. An iteration then
 costs one product with X and one transposed product over the margin violators.
 
-If the argmax is expensive (``risk.has_cache``), the loop runs on the *cached model*: the risk over the
-constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only when
-the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next cut,
-new constraints and a true upper bound.
+If the argmax is expensive (the risk offers ``caching``), the loop runs on the *cached model*: the risk over
+the constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only
+when the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next
+cut, new constraints and a true upper bound.
 """
 
 from __future__ import annotations
@@ -140,8 +140,7 @@ class CuttingPlane:
     @property
     def needs(self) -> Needs:
         """Evaluations; for ``space="rows"`` also shards that store planes."""
-        resizable = self.use_cache and self.cache_size is not None
-        return Needs(wide=self.space == "rows", resizable_cache=resizable)
+        return Needs(wide=self.space == "rows")
 
     def _room(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
@@ -325,7 +324,7 @@ def search(
         omega.inner(best.w, direction),
         problem.C,
         guess,
-        expensive=problem.expensive_slopes,
+        expensive=problem.shape.expensive_slopes,
     )
     return min(step, limit)
 

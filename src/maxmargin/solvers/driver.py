@@ -13,10 +13,11 @@ import numpy as np
 from maxmargin.core.contract import requests as ask
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
-from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.risk import Risk, WideFit
 from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk, RowDuals
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
@@ -75,6 +76,8 @@ class Driver:
     recorder: CheckpointWriter | None = None
     #: the incumbent of a checkpoint and its F, which this risk must reproduce
     expected: tuple[Array, float] | None = None
+    #: the risk, if its points are over planes that a checkpoint must store
+    span: WideFit | None = None
 
     def go_on(self, kept: dict[str, Any]) -> None:
         """Continue the counts of a checkpoint."""
@@ -156,9 +159,11 @@ class Driver:
                 return self._examples().working_sets(C, norm)
             case "kernel blocks":
                 return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
+        rows = self._rows()
         if method != AT_SHARDS:
-            self._works_here(f"the {method} method visits the rows", "solver=CuttingPlane()")
-        return self._rows().row_duals(method, C, norm, request.streaming, request.blocks)
+            what = f"the {method} method visits the rows"
+            self._works_here(rows.engine, what, "solver=CuttingPlane()")
+        return rows.row_duals(method, C, norm, request.streaming, request.blocks)
 
     def _rescaled(self, held: WorkingSets, C: float) -> WorkingSets:
         if held.n_examples != self.problem.n_examples:
@@ -182,7 +187,8 @@ class Driver:
             case ask.Sweep(sets, "batches", order, skip_below, batch_size):
                 stats = self._ask(sets, order, skip_below, batch_size)
             case ask.Sweep(sets, _, order, skip_below):
-                self._works_here("DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS)
+                what_here = "DualCoordinate with batch_size=1 calls the oracle"
+                self._works_here(self._examples().engine, what_here, _FOR_SETS)
                 stats = sets.stream(order, skip_below)
         self.passes += stats.oracle_calls / max(1, sets.n_examples)
         return stats, what
@@ -241,10 +247,9 @@ class Driver:
             if isinstance(callback, OracleCallback):
                 callback.on_oracle(self.asked, self.problem.n_examples)
 
-    def _works_here(self, what: str, instead: str) -> None:
+    def _works_here(self, engine: Engine, what: str, instead: str) -> None:
         """Warn once if workers of the engine are idle meanwhile."""
-        engine = self.risk.offers.engine
-        if engine is not None and not (self.warned or engine.durable):
+        if not (self.warned or engine.durable):
             self.warned = True
             warnings.warn(
                 f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
@@ -316,7 +321,7 @@ def prepare(
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
         by_rows = solver if isinstance(solver, DualCoordinate) else None
-        driver.state = restore(kept, driver.risk, driver.problem, by_rows)
+        driver.state = restore(kept, driver.risk, driver.problem, by_rows, driver.span)
         driver.go_on(kept)
     if recorder is not None:
         recorder.begin(driver, own)
@@ -334,10 +339,9 @@ def problem_of(
         C=float(C),
         base=risk.lower_bound,
         regularizer=regularizer,
-        has_cache=risk.has_cache,
+        has_cache=risk.offers.caching is not None,
         stopping=stopping,
         random_state=random_state,
         shape=NO_ROWS if rows is None else rows.shape,
-        expensive_slopes=risk.offers.expensive_slopes,
         methods=frozenset() if rows is None else rows.methods(regularizer),
     )

@@ -159,7 +159,6 @@ class TaskRisk:
     """
 
     lower_bound = 0.0
-    has_cache = True
 
     def __init__(
         self,
@@ -237,7 +236,7 @@ class TaskRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(working_sets=self, caching=self, engine=self.engine)
+        return Capabilities(working_sets=self, caching=self)
 
     @property
     def examples(self) -> Examples:
