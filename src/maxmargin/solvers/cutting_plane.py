@@ -57,6 +57,8 @@ QP_EFFORT = 0.01
 #: after this many iterations in a row that raise the bound by at most this share of the gap, the reduced
 #: problem is solved more precisely
 IN_VAIN, HARDLY = 5, 1e-4
+#: the oracle is called at the latest when the cached model is solved to this fraction of the tolerance
+MODEL_TOL = 0.3
 #: iterations before a budget takes effect
 JUDGED_FROM = 30
 
@@ -212,7 +214,8 @@ class CuttingPlane:
             barren = own <= previous_lower
             at, step = yield from self._next_point(problem, state, incumbent, trial, barren)
             if cached and _objective(problem, incumbent.best) - state.lower <= max(
-                self.model_effort * state.gap, 0.3 * problem.stopping.allowed_gap(state.upper, C)
+                self.model_effort * state.gap,
+                MODEL_TOL * problem.stopping.allowed_gap(state.upper, C),
             ):
                 at = yield Evaluate(incumbent.best.w)
                 state.offer(at.w, omega.value(at.w) + C * at.upper)

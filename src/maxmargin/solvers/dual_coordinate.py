@@ -53,7 +53,7 @@ from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import IntArray, frozen
-from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
 from maxmargin.solvers.sets_dual import Progress, SetsDual
@@ -73,8 +73,10 @@ JUDGED_BY = 4
 PIECE_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
 FEW = 3000
-#: epochs end when this many of them take off less than a hundredth
-STUCK = 50
+#: epochs end when this many of them leave more than this fraction of the gap
+STUCK, LEFT = 50, 0.99
+#: as many times more epochs where all examples see the same w
+MORE_EPOCHS = 10
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 #: LaRank's rule: cached visits for each new one
@@ -284,7 +286,7 @@ class DualCoordinate:
             return
         rng, n_slack = np.random.default_rng(problem.random_state), self.batch_size == "all"
         sets, progress = yield from self._open(problem, state, rng)
-        dual, stall = SetsDual(sets), StallDetector(window=30, patience=300)
+        dual, stall = SetsDual(sets), StallDetector(*SWEEPS)
         every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
         while True:
             if progress.passes and not progress.unconfirmed:  # F is known; also after a resume
@@ -426,13 +428,13 @@ class DualCoordinate:
 
     def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
         """Block steps over the sets until their gap is at most this."""
-        more, before = 10 if self.batch_size == "all" else 1, np.inf
+        more, before = MORE_EPOCHS if self.batch_size == "all" else 1, np.inf
         for k in range(self.max_epochs * max(more, FEW // sets.n_examples)):
             stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
             if stats.gap <= goal:
                 return
             if k % STUCK == STUCK - 1:
-                if stats.gap > 0.99 * before:
+                if stats.gap > LEFT * before:
                     return
                 before = stats.gap
 

@@ -41,7 +41,7 @@ from maxmargin.core.line_search import FAR, minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, gamma, paid
 from maxmargin.core.vectors import Array, SparseVector, frozen
-from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
 
 #: limits for the ratio of the true gap to its estimate, and its initial value
 RATIO = (0.5, 2.0, 0.67)
@@ -295,7 +295,8 @@ class _Stage:
             self.best = yield Evaluate(state.w)
         since, n_support, overhead = 0, 0, call_worth(problem)
         # an intermediate stage is only a warm start: not worth much patience
-        stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
+        window, patience = SWEEPS
+        stall, outlook = StallDetector(window, patience if final else window), Outlook()
         once = way.streaming is not None and way.streaming.schedule == "one_pass"
         while True:
             state.candidate = self.dual.point
