@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
 from maxmargin.core.contract.risk import Risk, WideFit
 from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk, RowDuals
+from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
+from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
@@ -56,6 +58,12 @@ def _offered(capability: T | None, risk: Risk, what: str) -> T:
             "declare what it needs."
         )
     return capability
+
+
+def _cuts(request: ask.Cuts) -> list[Cut]:
+    if request.draw is not None:
+        return [cast(SampledEvaluation, request.at).sampled_cut(request.draw, request.whole)]
+    return request.at.cuts() if request.per_block else [request.at.cut()]
 
 
 @dataclass(slots=True, eq=False)
@@ -132,10 +140,8 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
-            case ask.Cuts(at, per_block, draw=None):
-                answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
-            case ask.Cuts(at, draw=draw, whole=whole):
-                answer, what = [at.sampled_cut(draw, whole)], "plane"
+            case ask.Cuts():
+                answer, what = _cuts(request), "plane"
             case ask.Extend(size, seed, held):
                 growing = _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
                 answer, what = growing.extend(size, seed, held), "oracle"
@@ -187,8 +193,10 @@ class Driver:
             case ask.Sweep(sets, "batches", order, skip_below, batch_size):
                 stats = self._ask(sets, order, skip_below, batch_size)
             case ask.Sweep(sets, _, order, skip_below):
-                what_here = "DualCoordinate with batch_size=1 calls the oracle"
-                self._works_here(self._examples().engine, what_here, _FOR_SETS)
+                engine = self._examples().engine
+                self._works_here(
+                    engine, "DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS
+                )
                 stats = sets.stream(order, skip_below)
         self.passes += stats.oracle_calls / max(1, sets.n_examples)
         return stats, what

@@ -72,7 +72,7 @@ class Cuts:
     from some of the examples. ``draw``: one cut made of these examples (of a SampledEvaluation), as a new
     plane; its offset, and the plane in free coordinates, are those of all examples if ``whole``."""
 
-    at: Any
+    at: Evaluation
     per_block: bool
     trial: Evaluation | None = None
     model: float = float("nan")
