@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.contract.requests import Ask, Confirm, OpenSets, Report, Steps, Sweep
+from maxmargin.core.contract.requests import Confirm, Open, Report, Steps, Sweep
 from maxmargin.core.vectors import frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.requirements import Needs
@@ -37,14 +37,14 @@ class NSlack:
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """Passes over the examples, until one proves the gap."""
-        sets: Any = yield OpenSets(None)
+        sets: Any = yield Open("working sets", problem.C)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         rng, n = np.random.default_rng(problem.random_state), problem.n_examples
         while True:
             seen = 0.0
             for piece in np.array_split(rng.permutation(n), max(1, n // self.every)):
-                stats = yield Ask(sets, piece, 0.0, len(piece))
+                stats = yield Sweep(sets, "batches", piece, 0.0, len(piece))
                 seen += stats.gap
                 if stats.new_planes:
                     yield from self._solve(sets, problem, rng)

@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 from maxmargin import minimize
-from maxmargin.core.contract.risk import Capabilities
 from maxmargin.risks import TaskRisk
 from maxmargin.risks.structured.shard import CACHE_SIZE
 from maxmargin.solvers import CuttingPlane, RelativeGap
 from maxmargin.tasks import Chain
 
 
-def chain(kind: type[TaskRisk] = TaskRisk) -> TaskRisk:
+def chain() -> TaskRisk:
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(6, 4)) for _ in range(60)]
     Y = [(x[:, :3] + rng.normal(size=(6, 3))).argmax(axis=1) for x in X]
     task = Chain(n_labels=3)
-    return kind(task, X, Y, task.setup(X, Y))
+    return TaskRisk(task, X, Y, task.setup(X, Y))
 
 
 def fit(risk: TaskRisk, **options):
@@ -73,14 +72,3 @@ def test_a_size_is_a_positive_whole_number(size):
 def test_one_constraint_per_example_misleads_the_line_search():
     with pytest.raises(ValueError, match="line_search=False"):
         CuttingPlane(cache_size=1)
-
-
-def test_a_cache_of_fixed_size_is_reported_before_the_fit():
-    class Fixed(TaskRisk):
-        @property
-        def offers(self) -> Capabilities:
-            return Capabilities(engine=self.engine)
-
-    with pytest.raises(TypeError, match="cache_size needs a risk whose cache can be resized"):
-        fit(chain(Fixed), cache_size=2)
-    assert fit(chain(Fixed), cache_size=2, use_cache=False).converged

@@ -59,7 +59,7 @@ def test_a_method_that_does_not_exist_is_told_so():
 
 def test_a_risk_that_lacks_something_is_told_what():
     class Half:
-        dim, n_blocks, lower_bound, oracle, has_cache = 1, 1, 0.0, "exact", False
+        dim, n_blocks, lower_bound, oracle = 1, 1, 0.0, "exact"
 
     with pytest.raises(
         TypeError, match="Half is not a risk: it must have n_examples, offers, evaluate"

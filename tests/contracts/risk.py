@@ -50,7 +50,7 @@ def check_risk(
         j = (k + 1 + k // 2) % len(here)
         if j != k and risk.oracle != "undergenerating":
             _check_pair(risk, evaluations[j], evaluations[k], v, f"points {j} and {k}")
-    if risk.has_cache:
+    if risk.offers.caching is not None:
         _check_cached(risk, here, evaluations)
     for k in range(len(here) - 1):
         _check_line(risk, evaluations[k], evaluations[k + 1], rng, f"line {k} to {k + 1}")

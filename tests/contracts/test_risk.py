@@ -59,7 +59,7 @@ class OnLine(Evaluated):
 
 class HingeRisk:
     dim, n_examples, n_blocks, lower_bound = 3, 9, 2, 0.0
-    oracle, has_cache, offers = "exact", False, Capabilities()
+    oracle, offers = "exact", Capabilities()
     At = OnLine
 
     def evaluate(self, w, *, exact=True):
@@ -83,7 +83,9 @@ def test_a_cache_may_answer_low():
             return [Cut(0.0, 0.0 * c.plane) for c in super().cuts()]
 
     class Risk(HingeRisk):
-        has_cache = True
+        @property
+        def offers(self):
+            return Capabilities(caching=self)
 
         def evaluate(self, w, *, exact=True):
             return OnLine(w) if exact else Cached(w)

@@ -36,8 +36,6 @@ class Problem:
     #: the size of the problem over rows, and the methods that can solve it
     shape: RowShape = NO_ROWS
     methods: frozenset[str] = frozenset()
-    #: a slope on a line costs as much as a cut
-    expensive_slopes: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +106,10 @@ class Solver(Protocol):
 
 #: stop if the estimated remaining time exceeds the observed time by this factor
 OUT_OF_SIGHT = 30.0
+#: changes of F below this fraction are rounding
+ROUNDED = 1e-13
+#: window and patience of :class:`StallDetector` where an iteration is a sweep over the examples
+SWEEPS = 30, 300
 
 
 class StallDetector:
@@ -127,11 +129,11 @@ class StallDetector:
         best = self._best
         best.append(min(gap, best[-1]) if best else gap)
         del best[: -self._patience - 1]
-        if len(best) > self._window and best[-1 - self._window] - best[-1] <= 1e-13 * abs(upper):
+        if len(best) > self._window and best[-1 - self._window] - best[-1] <= ROUNDED * abs(upper):
             return True
         if len(best) <= self._patience or not np.isfinite(best[0]) or best[-1] <= 0.0:
             return len(best) > self._patience and not np.isfinite(best[-1])
-        goal = max(allowed, 1e-13 * abs(upper), 1e-300)
+        goal = max(allowed, ROUNDED * abs(upper), 1e-300)
         return bool(np.log(best[-1] / goal) > OUT_OF_SIGHT * np.log(best[0] / best[-1]))
 
 

@@ -20,6 +20,8 @@ from maxmargin.solvers.finite_answers import require_numbers
 
 #: relative differences of a lower bound above the objective that are due to rounding
 EQUAL, ROUNDED = 1e-9, 1e-7
+#: relative difference between an objective summed anew and that of the loop
+SUMMED_ANEW = 1e-12
 
 
 def certify(
@@ -79,7 +81,7 @@ def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float
 
 def _met(stopping: StoppingRule, upper: float, lower: float, C: float) -> bool:
     """Whether the rule that ended the loop holds for bounds computed anew, up to rounding."""
-    return stopping.met(Bounds(upper - 1e-12 * abs(upper), lower, C))
+    return stopping.met(Bounds(upper - SUMMED_ANEW * abs(upper), lower, C))
 
 
 def at_point(

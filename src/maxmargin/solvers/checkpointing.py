@@ -17,7 +17,7 @@ from maxmargin.checkpoints import (
     write_file,
 )
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.risk import WideFit
 from maxmargin.core.result import IterationRecord
 from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.history_columns import history_columns
@@ -32,7 +32,7 @@ MOST = 3
 class Fit(Protocol):
     """What a checkpoint stores: a fit between two iterations."""
 
-    risk: Risk
+    span: WideFit | None
     state: SolverState
     history: list[IterationRecord]
     passes: float
@@ -82,7 +82,7 @@ class CheckpointWriter:
         """Start or continue the next problem."""
         self._part, self._identity = self._part + 1, identity
         self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
-        self._n_mixes = _n_mixes(driver.risk)
+        self._n_mixes = _n_mixes(driver)
 
     def report(self, driver: Fit) -> None:
         """Process the end of an iteration."""
@@ -90,7 +90,7 @@ class CheckpointWriter:
         # lists. Working sets are valid at any time.
         if type(driver.state.memory) is Bundle or self._memory is None:
             self._memory = kept_memory(driver.state.memory)
-            self._n_mixes = _n_mixes(driver.risk)
+            self._n_mixes = _n_mixes(driver)
         step, n_iter = self.checkpoint.iterations, len(driver.history)
         if self._late() or (step is not None and n_iter - self._iterations >= step):
             self.write(driver)
@@ -140,7 +140,7 @@ class CheckpointWriter:
         state = driver.state
         interrupted = state.stop == "interrupted" and type(state.memory) is Bundle
         # between two iterations, right after its planes got other numbers, a bundle is whole
-        interrupted &= self._n_mixes == _n_mixes(driver.risk)
+        interrupted &= self._n_mixes == _n_mixes(driver)
         kept = {
             **snapshot(state, self._memory if interrupted else kept_memory(state.memory)),
             "identity": self._identity,
@@ -148,16 +148,14 @@ class CheckpointWriter:
             "passes": driver.passes,
             "elapsed": time.perf_counter() - driver.started,
         }
-        kept_planes = driver.risk.offers.kept_planes
-        if kept_planes is not None:  # planes and points are combinations of these columns
-            kept["columns"] = kept_planes.columns_state()
+        if driver.span is not None:  # planes and points are combinations of these columns
+            kept["columns"] = driver.span.columns_state()
         return kept
 
 
-def _n_mixes(risk: Risk) -> int:
+def _n_mixes(driver: Fit) -> int:
     """How many times planes got other numbers."""
-    planes = risk.offers.kept_planes
-    return 0 if planes is None else planes.n_mixes
+    return 0 if driver.span is None else driver.span.n_mixes
 
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 If scores are linear in w, the values along the line and at w_c need no pass over the data. An iteration then
 costs one product with X and one transposed product over the margin violators.
 
-If the argmax is expensive (``risk.has_cache``), the loop runs on the *cached model*: the risk over the
-constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only when
-the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next cut,
-new constraints and a true upper bound.
+If the argmax is expensive (the risk offers ``caching``), the loop runs on the *cached model*: the risk over
+the constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only
+when the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next
+cut, new constraints and a true upper bound.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from maxmargin.core.contract.requests import (
     Evaluate,
     Report,
     Request,
-    ResizeCache,
     Steps,
     Toward,
 )
@@ -58,6 +57,8 @@ QP_EFFORT = 0.01
 #: after this many iterations in a row that raise the bound by at most this share of the gap, the reduced
 #: problem is solved more precisely
 IN_VAIN, HARDLY = 5, 1e-4
+#: the oracle is called at the latest when the cached model is solved to this fraction of the tolerance
+MODEL_TOL = 0.3
 #: iterations before a budget takes effect
 JUDGED_FROM = 30
 
@@ -141,8 +142,7 @@ class CuttingPlane:
     @property
     def needs(self) -> Needs:
         """Evaluations; for ``space="rows"`` also shards that store planes."""
-        resizable = self.use_cache and self.cache_size is not None
-        return Needs(wide=self.space == "rows", resizable_cache=resizable)
+        return Needs(wide=self.space == "rows")
 
     def _planes_that_fit(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
@@ -166,10 +166,9 @@ class CuttingPlane:
         state.offer(real.w, omega.value(real.w) + C * real.upper)
         bundle = yield from self._open(problem, state, real, resumed=place is not None)
         best: Evaluation = real
-        if cached and self.cache_size is not None:
-            yield ResizeCache(int(self.cache_size))
         if cached:  # then the incumbent is that of the cached model
-            best = yield Evaluate(real.w, exact=False)
+            size = None if self.cache_size is None else int(self.cache_size)
+            best = yield Evaluate(real.w, exact=False, cache_size=size)
         del real  # an evaluation keeps the scores of all rows as long as someone holds it
         incumbent, stall, outlook, iterations = _BestPoint(best), StallDetector(), Outlook(), 0
         del best
@@ -215,7 +214,8 @@ class CuttingPlane:
             barren = own <= previous_lower
             at, step = yield from self._next_point(problem, state, incumbent, trial, barren)
             if cached and _objective(problem, incumbent.best) - state.lower <= max(
-                self.model_effort * state.gap, 0.3 * problem.stopping.allowed_gap(state.upper, C)
+                self.model_effort * state.gap,
+                MODEL_TOL * problem.stopping.allowed_gap(state.upper, C),
             ):
                 at = yield Evaluate(incumbent.best.w)
                 state.offer(at.w, omega.value(at.w) + C * at.upper)
@@ -327,7 +327,7 @@ def search(
         omega.inner(best.w, direction),
         problem.C,
         guess,
-        expensive=problem.expensive_slopes,
+        expensive=problem.shape.expensive_slopes,
     )
     return min(step, limit)
 

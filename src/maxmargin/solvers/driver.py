@@ -6,18 +6,20 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from maxmargin.core.contract import requests as ask
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
-from maxmargin.core.contract.risk import Risk
-from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk
-from maxmargin.core.contract.sampled import GrowingRisk
+from maxmargin.core.contract.risk import Risk, WideFit
+from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk, RowDuals
+from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
+from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
@@ -58,6 +60,12 @@ def _offered(capability: T | None, risk: Risk, what: str) -> T:
     return capability
 
 
+def _cuts(request: ask.Cuts) -> list[Cut]:
+    if request.draw is not None:
+        return [cast(SampledEvaluation, request.at).sampled_cut(request.draw, request.whole)]
+    return request.at.cuts() if request.per_block else [request.at.cut()]
+
+
 @dataclass(slots=True, eq=False)
 class Driver:
     risk: Risk
@@ -76,6 +84,8 @@ class Driver:
     recorder: CheckpointWriter | None = None
     #: the incumbent of a checkpoint and its F, which this risk must reproduce
     expected: tuple[Array, float] | None = None
+    #: the risk, if its points are over planes that a checkpoint must store
+    span: WideFit | None = None
 
     def continue_from(self, kept: dict[str, Any]) -> None:
         """Continue the counts of a checkpoint."""
@@ -113,11 +123,16 @@ class Driver:
             return self._report(request)
         before = time.perf_counter()
         match request:
-            case ask.Evaluate(w, exact):
+            case ask.Evaluate(w, exact, cache_size):
+                if cache_size is not None:
+                    caching = _offered(self.risk.offers.caching, self.risk, "a cache")
+                    caching.resize_cache(cache_size)
                 answer: Any = self.risk.evaluate(w, exact=exact)
                 self.passes += exact
                 what = "oracle" if exact else "line_search"
-            case ask.OpenDuals() | ask.OpenBlocks() | ask.Improve() | ask.Check():
+            case ask.Open():
+                answer, what = self._open(request), "oracle"
+            case ask.Improve() | ask.Check():
                 answer, what = self._over_rows(request), "oracle"
             case ask.Toward(a, b, t):
                 answer, what = a.toward(b, t), "line_search"
@@ -125,15 +140,12 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
-            case ask.Cuts(at, per_block):
-                answer, what = (at.cuts() if per_block else [at.cut()]), "plane"
-            case ask.Weigh() | ask.Sample() | ask.Extend():
-                answer, what = self._sampled(request)
-            case ask.ResizeCache(size):
-                caching = _offered(self.risk.offers.caching, self.risk, "a cache of another size")
-                caching.resize_cache(size)
-                answer, what = None, "oracle"
-            case ask.OpenSets() | ask.Sweep() | ask.Ask() | ask.Confirm():
+            case ask.Cuts():
+                answer, what = _cuts(request), "plane"
+            case ask.Extend(size, seed, held):
+                growing = _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
+                answer, what = growing.extend(size, seed, held), "oracle"
+            case ask.Sweep() | ask.Confirm():
                 answer, what = self._over_sets(request)
         check_answer(request, answer)
         if self.expected is not None and isinstance(request, ask.Evaluate) and request.exact:
@@ -143,53 +155,53 @@ class Driver:
         self.spent[what] = self.spent.get(what, 0.0) + time.perf_counter() - before
         return answer
 
-    def _sampled(self, request: ask.Weigh | ask.Sample | ask.Extend) -> tuple[Any, str]:
-        """Handle requests for sampled cuts."""
-        match request:
-            case ask.Weigh(at, trial, examples, afresh):
-                return at.fresh_terms(trial) if afresh else at.terms(trial, examples), "plane"
-            case ask.Sample(at, draw, whole):
-                return at.sampled_cut(draw, whole), "plane"
-            case ask.Extend(size, seed, held):
-                return self._growing().extend(size, seed, held), "oracle"
+    def _open(self, request: ask.Open) -> WorkingSets | BlockDuals | RowDuals:
+        """New dual variables, or working sets of another C rescaled."""
+        method, C, norm = request.method, request.C, self.problem.regularizer
+        match method:
+            case "working sets":
+                if request.held is not None:
+                    return self._rescaled(request.held, C)
+                return self._examples().working_sets(C, norm)
+            case "kernel blocks":
+                return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
+        rows = self._rows()
+        if method != AT_SHARDS:
+            what = f"the {method} method visits the rows"
+            self._works_here(rows.engine, what, "solver=CuttingPlane()")
+        return rows.row_duals(method, C, norm, request.streaming, request.blocks)
 
-    def _over_sets(
-        self, request: ask.OpenSets | ask.Sweep | ask.Ask | ask.Confirm
-    ) -> tuple[Any, str]:
+    def _rescaled(self, held: WorkingSets, C: float) -> WorkingSets:
+        if held.n_examples != self.problem.n_examples:
+            raise ValueError(
+                f"start holds working sets of {held.n_examples} examples; the risk has "
+                f"{self.problem.n_examples}. Start from a result of the same examples."
+            )
+        held.rescale(self._examples().caps(C))
+        return held
+
+    def _over_sets(self, request: ask.Sweep | ask.Confirm) -> tuple[Any, str]:
         """Handle requests of dual coordinate ascent over outputs of single examples."""
+        what = "oracle"
         match request:
-            case ask.OpenSets(held):
-                return self._open_sets(held), "oracle"
-            case ask.Sweep(sets, "epoch", order, _):
-                stats = sets.epoch(order)
-            case ask.Sweep(sets, _, order, skip_below):
-                self._works_here("DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS)
-                stats = sets.stream(order, skip_below)
-            case ask.Ask(sets, order, skip_below, batch_size):
-                stats = self._ask(sets, order, skip_below, batch_size)
             case ask.Confirm(sets, w, expensive):
                 parts = self._ask_all(w) if expensive else self._examples().answers(w)
                 self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
-                return sets.confirm(parts), "oracle"
+                return sets.confirm(parts), what
+            case ask.Sweep(sets, "epoch", order):
+                stats, what = sets.epoch(order), "qp"
+            case ask.Sweep(sets, "batches", order, skip_below, batch_size):
+                stats = self._ask(sets, order, skip_below, batch_size)
+            case ask.Sweep(sets, _, order, skip_below):
+                engine = self._examples().engine
+                self._works_here(
+                    engine, "DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS
+                )
+                stats = sets.stream(order, skip_below)
         self.passes += stats.oracle_calls / max(1, sets.n_examples)
-        return stats, "qp" if isinstance(
-            request, ask.Sweep
-        ) and request.kind == "epoch" else "oracle"
+        return stats, what
 
-    def _open_sets(self, held: WorkingSets | None) -> WorkingSets:
-        """New working sets, or those of another C rescaled."""
-        problem, examples = self.problem, self._examples()
-        if held is None:
-            return examples.working_sets(problem.C, problem.regularizer)
-        if held.n_examples != problem.n_examples:
-            raise ValueError(
-                f"start holds working sets of {held.n_examples} examples; the risk has "
-                f"{problem.n_examples}. Start from a result of the same examples."
-            )
-        held.rescale(examples.caps(problem.C))
-        return held
-
-    def _over_rows(self, request: ask.OpenDuals | ask.OpenBlocks | ask.Improve | ask.Check) -> Any:
+    def _over_rows(self, request: ask.Improve | ask.Check) -> Any:
         """Handle requests of dual methods over rows."""
         match request:
             case ask.Improve(duals, seed):
@@ -201,24 +213,12 @@ class Driver:
             case ask.Check(duals, at):
                 self._rows().check(duals, at)
                 return None
-            case ask.OpenDuals(method, C, streaming, blocks):
-                if method != AT_SHARDS:
-                    self._works_here(
-                        f"the {method} method visits the rows", "solver=CuttingPlane()"
-                    )
-                norm = self.problem.regularizer
-                return self._rows().row_duals(method, C, norm, streaming, blocks)
-            case ask.OpenBlocks(C):
-                return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
 
     def _rows(self) -> RowDualRisk:
         return _offered(self.risk.offers.row_duals, self.risk, "rows")
 
     def _examples(self) -> WorkingSetRisk:
         return _offered(self.risk.offers.working_sets, self.risk, "working sets")
-
-    def _growing(self) -> GrowingRisk:
-        return _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
 
     def _ask(
         self, sets: WorkingSets, order: IntArray, skip_below: float, batch_size: int
@@ -255,10 +255,9 @@ class Driver:
             if isinstance(callback, OracleCallback):
                 callback.on_oracle(self.asked, self.problem.n_examples)
 
-    def _works_here(self, what: str, instead: str) -> None:
+    def _works_here(self, engine: Engine, what: str, instead: str) -> None:
         """Warn once if workers of the engine are idle meanwhile."""
-        engine = self.risk.offers.engine
-        if engine is not None and not (self.warned or engine.durable):
+        if not (self.warned or engine.durable):
             self.warned = True
             warnings.warn(
                 f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
@@ -330,7 +329,7 @@ def prepare(
     if kept is not None:
         require_same(kept.get("file"), kept.get("identity", {}), own)
         by_rows = solver if isinstance(solver, DualCoordinate) else None
-        driver.state = restore(kept, driver.risk, driver.problem, by_rows)
+        driver.state = restore(kept, driver.risk, driver.problem, by_rows, driver.span)
         driver.continue_from(kept)
     if recorder is not None:
         recorder.begin(driver, own)
@@ -348,10 +347,9 @@ def problem_of(
         C=float(C),
         base=risk.lower_bound,
         regularizer=regularizer,
-        has_cache=risk.has_cache,
+        has_cache=risk.offers.caching is not None,
         stopping=stopping,
         random_state=random_state,
         shape=NO_ROWS if rows is None else rows.shape,
-        expensive_slopes=risk.offers.expensive_slopes,
         methods=frozenset() if rows is None else rows.methods(regularizer),
     )

@@ -41,10 +41,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from maxmargin.core.contract.requests import (
-    Ask,
     Confirm,
     Evaluate,
-    OpenSets,
+    Open,
     Report,
     Request,
     Steps,
@@ -54,7 +53,7 @@ from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import IntArray, frozen
-from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
 from maxmargin.solvers.sets_dual import SetsDual, SetsProgress
@@ -74,8 +73,10 @@ JUDGED_BY = 4
 PIECE_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
 FEW = 3000
-#: epochs end when this many of them take off less than a hundredth
-STUCK = 50
+#: epochs end when this many of them leave more than this fraction of the gap
+STUCK, LEFT = 50, 0.99
+#: as many times more epochs where all examples see the same w
+MORE_EPOCHS = 10
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
 #: LaRank's rule: cached visits for each new one
@@ -285,7 +286,7 @@ class DualCoordinate:
             return
         rng, n_slack = np.random.default_rng(problem.random_state), self.batch_size == "all"
         sets, progress = yield from self._open(problem, state, rng)
-        dual, stall = SetsDual(sets), StallDetector(window=30, patience=300)
+        dual, stall = SetsDual(sets), StallDetector(*SWEEPS)
         every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
         while True:
             if progress.passes and not progress.unconfirmed:  # F is known; also after a resume
@@ -328,7 +329,11 @@ class DualCoordinate:
         """Fresh sets, those of another C, or those of a checkpoint; and how far the loop is."""
         held = state.memory if isinstance(state.memory, WorkingSets) else None
         place = state.take_position("rng", "unconfirmed", "upper_guess", "passes", "seen")
-        sets: WorkingSets = held if held is not None and place else (yield OpenSets(held))
+        sets: WorkingSets
+        if held is not None and place:
+            sets = held
+        else:
+            sets = yield Open("working sets", problem.C, held)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         progress = SetsProgress(carried=held is not None and self.batch_size != "all")
@@ -392,11 +397,11 @@ class DualCoordinate:
             if size == 1:
                 stats = yield Sweep(sets, "stream", order, skip)
             else:
-                stats = yield Ask(sets, order, skip, size)
+                stats = yield Sweep(sets, "batches", order, skip, size)
             return stats.gap
         total = 0.0
         for piece in np.array_split(order, self._pieces(n)):
-            stats = yield Ask(sets, piece, skip, self._size)
+            stats = yield Sweep(sets, "batches", piece, skip, self._size)
             total += stats.gap
             if stats.oracle_calls:
                 for _ in range(PIECE_EPOCHS):
@@ -423,13 +428,13 @@ class DualCoordinate:
 
     def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
         """Block steps over the sets until their gap is at most this."""
-        more, before = 10 if self.batch_size == "all" else 1, np.inf
+        more, before = MORE_EPOCHS if self.batch_size == "all" else 1, np.inf
         for k in range(self.max_epochs * max(more, FEW // sets.n_examples)):
             stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
             if stats.gap <= goal:
                 return
             if k % STUCK == STUCK - 1:
-                if stats.gap > 0.99 * before:
+                if stats.gap > LEFT * before:
                     return
                 before = stats.gap
 

@@ -52,8 +52,6 @@ def check_answer(request: ask.Request, answer: Any) -> None:
         case ask.Cuts():
             for cut in answer:
                 _check_cut(cut)
-        case ask.Sample():
-            _check_cut(answer)
         case ask.Slopes():
             require_numbers(slope=_any_nan(answer))
         case ask.Breakpoints():

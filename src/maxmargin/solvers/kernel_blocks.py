@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from maxmargin.core.contract.block_duals import BlockDuals
-from maxmargin.core.contract.requests import Evaluate, Improve, OpenBlocks, Report, Request, Steps
+from maxmargin.core.contract.requests import Evaluate, Improve, Open, Report, Request, Steps
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 
 #: audit when the estimated gap is this fraction of the allowed gap
@@ -49,8 +49,8 @@ class KernelBlocks:
         if isinstance(state.memory, BlockDuals):
             duals = state.memory
         else:
-            duals = state.memory = yield OpenBlocks(problem.C)
-        stall, audited, audits, starting = StallDetector(window=30, patience=300), False, 0, False
+            duals = state.memory = yield Open("kernel blocks", problem.C)
+        stall, audited, audits, starting = StallDetector(*SWEEPS), False, 0, False
         direct, blocks = False, 0
         while True:
             F, D, b = duals.bounds()
@@ -76,7 +76,7 @@ class KernelBlocks:
             if (stalled or blocks == DIRECT_AFTER) and not direct:
                 direct = True
                 if duals.solve_directly():
-                    audited, stall = False, StallDetector(window=30, patience=300)
+                    audited, stall = False, StallDetector(*SWEEPS)
                     continue
             if stalled:
                 state.stop = "stalled"

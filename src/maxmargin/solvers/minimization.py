@@ -219,7 +219,6 @@ def _missing(risk: object) -> list[str]:
         "n_blocks",
         "lower_bound",
         "oracle",
-        "has_cache",
         "offers",
         "evaluate",
     )

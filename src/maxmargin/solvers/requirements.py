@@ -46,7 +46,6 @@ class Needs:
     growing: bool = False
     blocks: bool = False
     wide: bool = False
-    resizable_cache: bool = False
 
 
 def require(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm) -> None:
@@ -62,8 +61,6 @@ def _missing(solver: object, needs: Needs, risk: Risk, regularizer: SquaredNorm)
     offers, name, own = risk.offers, type(solver).__name__, type(risk).__name__
     if needs.wide and offers.wide is None:
         return f"space='rows' needs a risk of scores X w; {own} is not one. Use space='features'."
-    if needs.resizable_cache and risk.has_cache and offers.caching is None:
-        return f"cache_size needs a risk whose cache can be resized; that of {own} cannot. Leave it out."
     if needs.blocks and offers.blocks is None:
         return f"{name} needs a risk of functions of a kernel; {own} is not one. {INSTEAD}"
     if needs.growing and offers.growing is None:

@@ -29,7 +29,7 @@ from maxmargin.core.contract.requests import (
     Check,
     Evaluate,
     Improve,
-    OpenDuals,
+    Open,
     Report,
     Request,
     Toward,
@@ -41,7 +41,7 @@ from maxmargin.core.line_search import FAR, minimize_on_line
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained, correction, gamma
 from maxmargin.core.vectors import Array, SparseVector, frozen
-from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
 
 #: limits for the ratio of the true gap to its estimate, and its initial value
 RATIO = (0.5, 2.0, 0.67)
@@ -231,7 +231,7 @@ def ascend(
     names = (f.name for f in fields(RowProgress))
     duals, place = state.duals.get(way.method), state.take_position("rng", *names)
     if duals is None:
-        request = OpenDuals(way.method, problem.C, way.streaming, way.blocks)
+        request = Open(way.method, problem.C, streaming=way.streaming, blocks=way.blocks)
         duals = state.duals[way.method] = yield request
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
@@ -295,7 +295,8 @@ class _Stage:
             self.best = yield Evaluate(state.w)
         since, n_support, overhead = 0, 0, call_cost(problem)
         # an intermediate stage is only a warm start: not worth much patience
-        stall, outlook = StallDetector(window=30, patience=300 if final else 30), Outlook()
+        window, patience = SWEEPS
+        stall, outlook = StallDetector(window, patience if final else window), Outlook()
         once = way.streaming is not None and way.streaming.schedule == "one_pass"
         while True:
             state.candidate = self.dual.point

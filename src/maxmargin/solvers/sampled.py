@@ -39,10 +39,8 @@ from maxmargin.core.contract.requests import (
     Extend,
     Report,
     Request,
-    Sample,
     Steps,
     Toward,
-    Weigh,
 )
 from maxmargin.core.cut import Cut
 from maxmargin.core.sampling import (
@@ -207,15 +205,15 @@ class SampledCuts:
         at: Any = wanted.at
         first = wanted.trial is None
         trial: Any = at if first else wanted.trial
-        terms: Terms = yield Weigh(at, trial)
+        terms: Terms = at.terms(trial)
         above = -np.inf if first else wanted.model + epsilon
         if terms.value > above >= terms.expected:  # the base plane is too inaccurate
-            terms = yield Weigh(at, trial, afresh=True)
-        cut: Cut = yield Sample(at, self._checked(terms, above, record, rng))
+            terms = at.fresh_terms(trial)
+        (cut,) = yield Cuts(at, False, draw=self._checked(terms, above, record, rng))
         if terms.exact is not None and too_long(_length(cut, problem), terms):
             # accumulated changes gave a plane longer than any sample of all examples: sample from scratch
-            terms = yield Weigh(at, trial, afresh=True)
-            cut = yield Sample(at, self._checked(terms, above, record, rng))
+            terms = at.fresh_terms(trial)
+            (cut,) = yield Cuts(at, False, draw=self._checked(terms, above, record, rng))
         check_cut(cut.offset, _length(cut, problem), terms)
         return [cut]
 
@@ -238,7 +236,7 @@ class SampledCuts:
             trial: Any = yield Evaluate(w)
             if not len(bundle):
                 epsilon = _epsilon(problem, trial.value)
-            terms: Terms = yield Weigh(trial, trial, drawn)
+            terms: Terms = trial.terms(trial, drawn)
             calm = 0 if terms.value > model + epsilon else calm + 1
             at, step = trial, None
             if self.line_search and len(bundle) and moves_along_lines(trial):
@@ -254,7 +252,7 @@ class SampledCuts:
             draw = Draw(drawn, np.ones(len(drawn)), 0.0)  # the spread is in ``terms``
             record.count(draw, terms)
             record.offset_spread = max(record.offset_spread, terms.ceiling / np.sqrt(len(drawn)))
-            cut: Cut = yield Sample(at, draw, whole=False)
+            (cut,) = yield Cuts(at, False, draw=draw, whole=False)
             check_cut(cut.offset, _length(cut, problem), terms)
             del at, trial
             bundle.add([cut])

@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.checkpoints import CONTRADICTIONS, CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
-from maxmargin.core.contract.risk import Risk
+from maxmargin.core.contract.risk import Risk, WideFit
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
@@ -128,12 +128,16 @@ def _vector(v: Vector) -> Any:
 
 
 def restore(
-    kept: dict[str, Any], risk: Risk, problem: Problem, solver: DualCoordinate | None
+    kept: dict[str, Any],
+    risk: Risk,
+    problem: Problem,
+    solver: DualCoordinate | None,
+    span: WideFit | None,
 ) -> SolverState:
     """The state of a snapshot. Kinds, shapes, types and index ranges are checked, because compiled code reads
     these arrays; whether a fit could have produced the numbers is not."""
     try:
-        return _restore(kept, risk, problem, solver)
+        return _restore(kept, risk, problem, solver, span)
     except CheckpointError:
         raise
     except CONTRADICTIONS as error:
@@ -143,11 +147,15 @@ def restore(
 
 
 def _restore(
-    kept: dict[str, Any], risk: Risk, problem: Problem, solver: DualCoordinate | None
+    kept: dict[str, Any],
+    risk: Risk,
+    problem: Problem,
+    solver: DualCoordinate | None,
+    span: WideFit | None,
 ) -> SolverState:
-    kept_planes, rows = risk.offers.kept_planes, risk.offers.row_duals
-    if kept_planes is not None:  # what planes and points are over
-        kept_planes.restore_columns(*entries(kept, "columns"))
+    rows = risk.offers.row_duals
+    if span is not None:  # what planes and points are over
+        span.restore_columns(*entries(kept, "columns"))
     omega, dim = problem.regularizer, problem.dim
     names = ("w", "upper", "phase", "place", "duals", "memory", "dual")
     w, upper, phase, place, methods, memory, dual = entries(kept, *names)
@@ -169,10 +177,10 @@ def _restore(
     state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks
     point = _read_dual(dual, state, risk, problem)
-    if kept_planes is not None:
+    if span is not None:
         planes = list(state.memory.planes) if isinstance(state.memory, Bundle) else []
         planes += point.planes if isinstance(point, DualPoint) else ()
-        kept_planes.require_columns([w, *planes])
+        span.require_columns([w, *planes])
     if point is not None:
         value = number(point.value(omega, dim, Attained(state.upper)), "its dual value")
         state.raise_lower(value, point)

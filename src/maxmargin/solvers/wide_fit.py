@@ -63,11 +63,12 @@ def minimize_in_rows(
     solver = replace(solver, max_planes=span.max_planes)
     try:
         problem = problem_of(span, C, span.regularizer, stopping, 0)
+        problem = replace(problem, shape=span.shape)
         state = _at_zero(span, problem)
         if start is not None and isinstance(start.dual, _RowsMemory):
             _take(span, state, start.dual)
         watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
-        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch)
+        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch, span=span)
         prepare(driver, solver, recorder, kept)
         _run(driver, solver, span, recorder)
     finally:
@@ -120,8 +121,8 @@ def _leave_rows(span: WideFit, state: SolverState) -> None:
     """Convert the state to feature space, in one assignment each."""
     w = span.weights(state.w)
     dual = None if state.dual is None else span.dual(state.dual)
-    engine, memory = span.offers.engine, None
+    memory = None
     # planes are kept for another fit if the shards are in this process
-    if engine is not None and engine.durable and isinstance(state.memory, Bundle):
+    if span.engine.durable and isinstance(state.memory, Bundle):
         memory = _RowsMemory(state.w, state.memory.state(), span.columns_state())
     state.w, state.dual, state.memory = w, dual, memory

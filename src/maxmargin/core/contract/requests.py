@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 from maxmargin.core.contract.block_duals import BlockDuals
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.row_duals import RowDuals
-from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.sampling import Draw
@@ -23,10 +22,13 @@ from maxmargin.core.vectors import Array, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluate:
-    """Evaluate the risk at ``w``. Answer: an Evaluation."""
+    """Evaluate the risk at ``w``. Answer: an Evaluation.
+
+    ``exact=False``: on the cached constraints, of which ``cache_size`` are kept per example from now on."""
 
     w: Array
     exact: bool = True
+    cache_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,34 +69,14 @@ class Cuts:
     """The cut at an evaluated point, one per block if asked. Answer: a list of cuts.
 
     ``trial`` solves the reduced problem, and ``model`` is the model's risk there: for whoever draws cuts
-    from some of the examples."""
+    from some of the examples. ``draw``: one cut made of these examples (of a SampledEvaluation), as a new
+    plane; its offset, and the plane in free coordinates, are those of all examples if ``whole``."""
 
     at: Evaluation
     per_block: bool
     trial: Evaluation | None = None
     model: float = float("nan")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Weigh:
-    """The exact cut at an evaluated point, example by example, seen from ``trial``. Answer: Terms.
-
-    ``examples``: only of these, as if they were all there are. ``afresh``: not as the change of a plane."""
-
-    at: SampledEvaluation
-    trial: SampledEvaluation
-    examples: IntArray | None = None
-    afresh: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """A cut at an evaluated point made of few examples, as a new plane. Answer: a cut.
-
-    ``whole``: its offset, and the plane in free coordinates, are those of all examples."""
-
-    at: SampledEvaluation
-    draw: Draw
+    draw: Draw | None = None
     whole: bool = True
 
 
@@ -110,38 +92,41 @@ class Extend:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ResizeCache:
-    """Cache this many constraints per example. Answer: None."""
+class Open:
+    """Dual variables for this C, improved by this method. Answer: WorkingSets, BlockDuals, or RowDuals.
 
-    size: int
+    ``held``: working sets of another C, which are rescaled. The other parameters are for rows.
+    """
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenSets:
-    """Working sets for the problem's C: fresh ones, or those held from another C. Answer: WorkingSets."""
-
+    method: Literal[
+        "working sets",
+        "kernel blocks",
+        "coordinate",
+        "block coordinate",
+        "shard coordinate",
+        "newton",
+        "dense QP",
+        "stream",
+    ]
+    C: float
     held: WorkingSets | None = None
+    streaming: Streaming | None = None
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """One sweep over the examples in this order. Answer: SweepStats."""
+    """One sweep over the examples in this order. Answer: SweepStats.
+
+    ``"epoch"``: over the planes in memory. ``"stream"``: the oracle is called for each example that has a
+    duality gap of ``skip_below`` or more, and its block step follows. ``"batches"``: the same with
+    ``batch_size`` calls at one w, which an engine can answer in parallel."""
 
     sets: WorkingSets
-    kind: Literal["stream", "epoch"]
+    kind: Literal["stream", "batches", "epoch"]
     order: IntArray
     skip_below: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask:
-    """Call the oracle for the examples of ``order`` that have a duality gap, ``batch_size`` of them at one w,
-    and take the block steps of each batch. Answer: SweepStats."""
-
-    sets: WorkingSets
-    order: IntArray
-    skip_below: float
-    batch_size: int
+    batch_size: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,25 +138,6 @@ class Confirm:
     sets: WorkingSets
     w: Array
     expensive: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenDuals:
-    """A fresh dual point over rows, improved by this method. Answer: RowDuals."""
-
-    method: Literal[
-        "coordinate", "block coordinate", "shard coordinate", "newton", "dense QP", "stream"
-    ]
-    C: float
-    streaming: Streaming | None = None
-    blocks: Blocks | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenBlocks:
-    """Fresh multipliers of a kernel machine. Answer: BlockDuals."""
-
-    C: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,16 +176,10 @@ Request: TypeAlias = (
     | Slopes
     | Breakpoints
     | Cuts
-    | Weigh
-    | Sample
     | Extend
-    | ResizeCache
-    | OpenSets
+    | Open
     | Sweep
-    | Ask
     | Confirm
-    | OpenDuals
-    | OpenBlocks
     | Improve
     | Check
     | Report

@@ -1,36 +1,47 @@
 """The objective Omega(w) + C R(w), with a convex risk R whose evaluations return cuts.
 
-Cutting-plane methods need only :class:`Risk`. Other methods need more: each such capability is a protocol in
-its own file, and :attr:`Risk.offers` holds the object that implements it, usually the risk itself. A solver
-declares what it needs (:class:`maxmargin.solvers.requirements.Needs`) and never sees data, labels,
-threads or machines.
+Cutting-plane methods need only :class:`Risk`. Other methods need more: each such capability is a
+protocol, here or in a file with its mathematics, and :attr:`Risk.offers` holds the object that implements it,
+usually the risk itself. A solver declares what it needs (:class:`maxmargin.solvers.requirements.Needs`) and
+never sees data, labels, threads or machines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.block_duals import BlockRisk
 from maxmargin.core.contract.evaluation import Evaluation, OracleKind
-from maxmargin.core.contract.proved import ProvedRisk
-from maxmargin.core.contract.row_duals import RowDualRisk
+from maxmargin.core.contract.row_duals import RowDualRisk, RowShape
 from maxmargin.core.contract.sampled import GrowingRisk
-from maxmargin.core.contract.wide import KeptPlanes, NumberedPlanes
+from maxmargin.core.contract.wide import NumberedPlanes
 from maxmargin.core.contract.working_sets import WorkingSetRisk
 from maxmargin.core.engine import Engine
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, Vector
 
 
 class CachingRisk(Protocol):
-    """A risk with a cache of constraints whose size can be changed."""
+    """A risk with a cache of constraints: there ``evaluate(w, exact=False)`` is cheaper than an exact
+    evaluation, and a lower bound."""
 
     def resize_cache(self, size: int) -> None:
         """Cache ``size`` constraints per example from now on; a cache of another size is dropped. Points of
         the model must be evaluated again."""
+
+
+class ProvedRisk(Protocol):
+    """A risk that bounds the rounding errors of its values, so that certificates hold in exact arithmetic."""
+
+    def rounding(self, w: Array, value: float) -> float:
+        """Bound on the rounding error of ``value``, the computed R(w)."""
+
+    def proved_value(self, w: Array, enough: float) -> float:
+        """R(w) with an error of at most ``enough``, or an upper bound of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,16 +62,10 @@ class Capabilities:
         The same risk with planes that stay with the rows.
     numbered_planes : NumberedPlanes, optional
         Points are combinations of numbered planes, which must be compacted from time to time.
-    kept_planes : KeptPlanes, optional
-        Such planes, in a form that a checkpoint stores.
     caching : CachingRisk, optional
-        A cache of constraints whose size can be changed.
+        A cache of constraints, from which an evaluation is cheaper.
     proved : ProvedRisk, optional
         Bounds on rounding errors.
-    engine : Engine, optional
-        The engine that holds the shards of the risk.
-    expensive_slopes : bool, default False
-        A slope on a line costs as much as a cut, so line searches use few of them.
 
     Examples
     --------
@@ -78,11 +83,8 @@ class Capabilities:
     growing: GrowingRisk | None = None
     wide: WideRisk | None = None
     numbered_planes: NumberedPlanes | None = None
-    kept_planes: KeptPlanes | None = None
     caching: CachingRisk | None = None
     proved: ProvedRisk | None = None
-    engine: Engine | None = None
-    expensive_slopes: bool = False
 
 
 @runtime_checkable
@@ -110,24 +112,28 @@ class Risk(Protocol):
         """What the oracle behind the values finds."""
 
     @property
-    def has_cache(self) -> bool:
-        """True if ``evaluate(w, exact=False)`` is cheaper than an exact evaluation."""
-
-    @property
     def offers(self) -> Capabilities:
         """Further capabilities of this risk; ``Capabilities()`` if there are none."""
 
     def evaluate(self, w: Array, *, exact: bool = True) -> Evaluation:
-        """Evaluate at ``w``. With ``exact=False`` a risk may answer from its cache of constraints."""
+        """Evaluate at ``w``. With ``exact=False`` a risk that offers ``caching`` answers from its cache."""
 
 
-class WideFit(Risk, KeptPlanes, Protocol):
+class WideFit(Risk, Protocol):
     """A risk over combinations of planes, with a map back to weights; see
     :mod:`maxmargin.core.contract.wide`."""
 
     @property
     def regularizer(self) -> SquaredNorm:
         """Half the squared norm of points."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that holds the planes."""
+
+    @property
+    def shape(self) -> RowShape:
+        """The size of the problem over rows."""
 
     @property
     def max_planes(self) -> int:
@@ -145,6 +151,19 @@ class WideFit(Risk, KeptPlanes, Protocol):
 
     def dual(self, dual: FeasibleDual) -> DualPoint:
         """The dual point in terms of weights."""
+
+    @property
+    def n_mixes(self) -> int:
+        """How many times the numbers have been reassigned."""
+
+    def columns_state(self) -> dict[str, Any]:
+        """The planes, as plain arrays."""
+
+    def restore_columns(self, state: dict[str, Any]) -> None:
+        """Continue with planes of :meth:`columns_state`; raise ValueError if they are not of this risk."""
+
+    def require_columns(self, vectors: Sequence[Vector]) -> None:
+        """Raise ValueError unless points and planes from a file are combinations of existing planes."""
 
     def close(self) -> None:
         """Return the engine to the risk over weights."""

@@ -14,18 +14,20 @@ from typing import Any, Final, Protocol
 from maxmargin.core.contract.evaluation import LineEvaluation
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """Properties by which a method is chosen: nonzero entries of the rows, scores per row, and whether the
-    loss is differentiable."""
+    """Properties by which a method is chosen: nonzero entries of the rows, scores per row, whether the loss
+    is differentiable, and whether a slope on a line costs as much as a cut (then line searches use few)."""
 
     nnz: int = 0
     n_columns: int = 1
     smooth: bool = False
+    expensive_slopes: bool = False
 
 
 #: the method whose dual points are stored by the shards of an engine, and end with them
@@ -124,6 +126,10 @@ class RowDualRisk(Protocol):
     @property
     def shape(self) -> RowShape:
         """The size of the problem."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that holds the shards of the risk."""
 
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
         """The reason why this method cannot solve this problem, as the end of a sentence; None if it can."""

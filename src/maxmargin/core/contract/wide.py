@@ -7,11 +7,10 @@ state must be rewritten from time to time, and a checkpoint must store the plane
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from maxmargin.core.feasible_dual import FeasibleDual
-from maxmargin.core.vectors import Array, Vector
+from maxmargin.core.vectors import Array
 
 
 class LostPlanes(Exception):
@@ -32,20 +31,3 @@ class NumberedPlanes(Protocol):
     def tidy(self, state: Incumbent) -> None:
         """Call between two iterations. If no number is free, drop unused planes and rewrite the state over
         the remaining ones."""
-
-
-class KeptPlanes(Protocol):
-    """Numbered planes that a checkpoint can store."""
-
-    @property
-    def n_mixes(self) -> int:
-        """How many times the numbers have been reassigned."""
-
-    def columns_state(self) -> dict[str, Any]:
-        """The planes, as plain arrays."""
-
-    def restore_columns(self, state: dict[str, Any]) -> None:
-        """Continue with planes of :meth:`columns_state`; raise ValueError if they are not of this risk."""
-
-    def require_columns(self, vectors: Sequence[Vector]) -> None:
-        """Raise ValueError unless points and planes from a file are combinations of existing planes."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 
@@ -97,6 +98,10 @@ class WorkingSets(Protocol):
 
 class WorkingSetRisk(Protocol):
     """A risk that gives dual methods access to single examples."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that holds the shards of the risk."""
 
     def working_sets(self, C: float, regularizer: SquaredNorm) -> WorkingSets:
         """New working sets with all weight on the true outputs (w = 0)."""

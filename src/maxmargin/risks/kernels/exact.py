@@ -103,7 +103,6 @@ class KernelRisk:
     """
 
     oracle: OracleKind = "exact"
-    has_cache = False
     lower_bound = 0.0
     n_blocks = 1
 
@@ -197,7 +196,7 @@ class KernelRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(blocks=self, engine=self.engine)
+        return Capabilities(blocks=self)
 
     def block_duals(self, C: float) -> KernelDuals:
         """See :class:`maxmargin.core.contract.block_duals.BlockRisk`."""

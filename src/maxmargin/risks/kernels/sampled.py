@@ -122,7 +122,6 @@ class SampledKernelRisk:
     """
 
     oracle: OracleKind = "sampled"
-    has_cache = False
     lower_bound = 0.0
     n_blocks = 1
 
@@ -219,7 +218,7 @@ class SampledKernelRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(numbered_planes=self, engine=self.engine)
+        return Capabilities(numbered_planes=self)
 
     # -- points ----------------------------------------------------------------------------------------
 

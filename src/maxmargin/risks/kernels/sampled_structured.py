@@ -122,7 +122,6 @@ class SampledStructuredRisk:
     """
 
     oracle: OracleKind = "sampled"
-    has_cache = False
     lower_bound = 0.0
     n_blocks = 1
     dim = SLOTS

@@ -19,6 +19,7 @@ from maxmargin.core.contract.examples import Examples
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.risks.priors.mapped_risk import MappedRisk
@@ -151,6 +152,11 @@ class CenteredRisk(MappedRisk):
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
         return replace(super().offers, working_sets=self)
+
+    @property
+    def engine(self) -> Engine:
+        """See :class:`maxmargin.risks.TaskRisk`."""
+        return self._task_risk.engine
 
     @property
     def examples(self) -> Examples:

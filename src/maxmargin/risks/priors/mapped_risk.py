@@ -18,6 +18,7 @@ from maxmargin.core.contract.risk import Capabilities, Risk
 from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDuals, RowShape, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.cut import Cut
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.design import CSRDesign, DenseDesign, Design
@@ -129,7 +130,6 @@ class MappedRisk:
         self.n_blocks = risk.n_blocks
         self.lower_bound = risk.lower_bound
         self.oracle = risk.oracle
-        self.has_cache = risk.has_cache
         self.n_examples = risk.n_examples
         self.shape = NO_ROWS if self._scores is None else _work(self._scores, weights)
         self._rows: Rows | None = None
@@ -149,9 +149,12 @@ class MappedRisk:
             row_duals=None if self._scores is None else self,
             proved=None if inner.proved is None else self,
             caching=inner.caching,
-            engine=inner.engine,
-            expensive_slopes=inner.expensive_slopes,
         )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that holds the shards of the risk."""
+        return self._score_risk().engine
 
     def scores(self, at: LineEvaluation) -> Array:
         """The scores of an evaluated point, one per row."""
@@ -211,12 +214,12 @@ class MappedRisk:
         )
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`."""
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
         proved = self.inner.offers.proved
         return 0.0 if proved is None else proved.rounding(self.weights.whole(w), value)
 
     def proved_value(self, w: Array, enough: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`."""
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
         proved = self.inner.offers.proved
         if proved is None:
             return float(self.inner.evaluate(self.weights.whole(w)).upper)

@@ -105,7 +105,6 @@ class ScoreRisk:
     """
 
     oracle: OracleKind = "exact"
-    has_cache = False
     lower_bound = 0.0
 
     def __init__(
@@ -143,9 +142,8 @@ class ScoreRisk:
         )
         self.dim = self.rows.dim
         self.n_examples = self.rows.n
-        self.shape = RowShape(
-            design.nnz * self.rows.n // max(1, n), self.rows.n_columns, loss.smooth
-        )
+        nnz = design.nnz * self.rows.n // max(1, n)
+        self.shape = RowShape(nnz, self.rows.n_columns, loss.smooth, loss.expensive_slopes)
         self.engine: Engine = engine or SerialEngine()
         self._totals: Array | None = None
         #: rows of the shards
@@ -195,8 +193,6 @@ class ScoreRisk:
             row_duals=self,
             wide=self,
             proved=self,
-            engine=self.engine,
-            expensive_slopes=self.rows.loss.expensive_slopes,
         )
 
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
@@ -204,12 +200,12 @@ class ScoreRisk:
         return self._pins.evaluate(w)
 
     def proved_value(self, w: Array, enough: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`."""
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
         value = float(self.evaluate(w).upper)
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
-        """See :class:`maxmargin.core.contract.proved.ProvedRisk`: for row norms, which take one pass."""
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`: for row norms, which take one pass."""
         rows = self.rows
         if self._totals is None and rows.loss.decomposable:
             self._totals = self.engine.reduce(ScoreShard.totals)

@@ -39,6 +39,7 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.contract.risk import Capabilities
+from maxmargin.core.contract.row_duals import RowShape
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.feasible_dual import FeasibleDual
@@ -70,6 +71,10 @@ class RowsRisk(Protocol):
         """The engine that holds the shards."""
 
     @property
+    def shape(self) -> RowShape:
+        """The size of the problem."""
+
+    @property
     def bounds(self) -> list[tuple[int, int]]:
         """The rows of each shard."""
 
@@ -95,7 +100,6 @@ class WideScoreRisk:
     """
 
     oracle: OracleKind = "exact"
-    has_cache = False
     lower_bound = 0.0
 
     def __init__(
@@ -114,7 +118,7 @@ class WideScoreRisk:
         self.columns = WideColumns(size, max_planes or planes_that_fit(size))
         self.n_examples, self.n_blocks = rows.n, risk.n_blocks
         self.regularizer = GramNorm(times_gram=lambda u: self.columns.times_gram(u))
-        self.engine = risk.engine
+        self.engine, self.shape = risk.engine, risk.shape
         # a non-decomposable loss needs all scores, of every slot, in one place: use one shard
         bounds = risk.bounds if rows.loss.decomposable else rows.ranges
         parts = [RowPart(rows, lo, hi) for lo, hi in bounds]
@@ -128,12 +132,7 @@ class WideScoreRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(
-            numbered_planes=self,
-            kept_planes=self,
-            engine=self.engine,
-            expensive_slopes=self._risk.rows.loss.expensive_slopes,
-        )
+        return Capabilities(numbered_planes=self)
 
     @property
     def dim(self) -> int:

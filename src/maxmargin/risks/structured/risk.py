@@ -160,7 +160,6 @@ class TaskRisk:
     """
 
     lower_bound = 0.0
-    has_cache = True
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class TaskRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(working_sets=self, caching=self, engine=self.engine)
+        return Capabilities(working_sets=self, caching=self)
 
     @property
     def examples(self) -> Examples:
