@@ -118,6 +118,7 @@ class LinearSVCCV(LinearDecision, CrossValidation):
     _trained = LinearSVC
     _powers = (-4, 4)
     _of_best = ("coef_", "intercept_")
+    best_estimator_: LinearSVC
 
     def __init__(
         self,

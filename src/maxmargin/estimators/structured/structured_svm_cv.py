@@ -111,6 +111,7 @@ class StructuredSVMCV(CrossValidation):
 
     _trained = StructuredSVM
     _powers = (-3, 1)
+    best_estimator_: StructuredSVM
 
     def __init__(
         self,
