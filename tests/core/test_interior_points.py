@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
-from maxmargin.core.dense_qp import solve_box, solve_dense
+from maxmargin.core.box_qp import solve_box
+from maxmargin.core.dense_qp import solve_dense
 
 
 def badly_scaled(seed: int, m: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -214,3 +214,11 @@ def test_no_other_threshold_has_a_better_score_on_the_training_data(measure, see
 def test_sums_and_rankings_keep_the_threshold_zero(measure):
     X, y = rare()
     assert MeasureSVC(measure).fit(X, y).threshold_ == 0.0
+
+
+@pytest.mark.parametrize("measure", ["precision_at_k", "recall_at_k"])
+def test_k_training_samples_are_predicted_as_positive(measure):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    svc = MeasureSVC(measure, k=30).fit(X, y)
+    assert np.sum(svc.predict(X) == svc.classes_[1]) == 30

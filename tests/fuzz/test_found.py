@@ -93,6 +93,7 @@ SEEDS = [
     ("SequenceTagger", 82004000123),
     ("LinearSVC", 15002000235),  # balancing an intercept cost digits of the other weights
     ("svc_path", 15003000244),  # a step of 1e12 between points that agreed up to rounding
+    ("RankSVM", 8201000119),  # an objective below F: demands of 1 are rounded where they are met
     ("RankSVM", 35019000027),  # an objective below F: scores of 1e17 were taken as exact
     ("SequenceTagger", 35006000042),  # no lower bound, since it was above the objective by 2e-9
     ("KernelSVC", 35002000156),  # a far center cost digits of near rows

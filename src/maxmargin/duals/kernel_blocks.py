@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.compiled.smo import pair_steps, single_steps
+from maxmargin.core.box_qp import solve_box
 from maxmargin.core.contract.sweeps import SweepStats
-from maxmargin.core.dense_qp import solve_box
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, IntArray, frozen
@@ -180,7 +180,7 @@ class KernelDuals:
         self._now = (beta, f)
 
     def solve_directly(self) -> bool:
-        """Optimize all multipliers at once by :func:`maxmargin.core.dense_qp.solve_box`. Return False if
+        """Optimize all multipliers at once by :func:`maxmargin.core.box_qp.solve_box`. Return False if
         there are too many samples or no improvement."""
         if self.n_examples > DIRECT:
             return False

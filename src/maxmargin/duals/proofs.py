@@ -31,7 +31,7 @@ from maxmargin.losses.dual_terms import DualTerms
 Accumulate = Callable[[Array], Array]
 #: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
-#: slopes are also computed at scores that are smaller by this multiple of their largest error
+#: slopes are also computed at scores that are nearer to zero by this multiple of their largest error
 NEARER = 8.0
 #: roundings of a score between twice the precision and the sums of a loss, besides those of long sums
 OPERATIONS = 2.0
@@ -247,13 +247,16 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
     s = (high + low)[here]  # rounded once; the loss adds up multiples of them
     sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
-    off = (OPERATIONS + np.sqrt(rows.n)) * UNIT * sizes + unit**2 * size[here]
+    rounded = (OPERATIONS + np.sqrt(rows.n)) * UNIT
+    off = rounded * sizes + unit**2 * size[here]
     # margins that are met up to rounding are violated a little nearer to zero
-    near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
+    near = (1.0 - min(1.0, NEARER * max(rounded, float(off.max(initial=0.0))))) * s
     slopes = _slopes(rows.loss, y, weight, s, near)
     again = float(rows.loss.value(s, y, weight))
     lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
-    return min(value + correction(error, enough), again + lost)
+    # a demand, such as n (1 - a metric), is rounded even where it is met: once for each sample
+    demands = UNIT * float(np.sum(weight))
+    return min(value + correction(error, enough), again + lost + demands)
 
 
 def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
