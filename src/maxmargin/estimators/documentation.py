@@ -125,11 +125,11 @@ max_seconds : float, {default}
 
 n_jobs : int, {default}
     Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
-    bit-identical for any number.
+    bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another method.
 
 engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, {default}
-    What the workers are; see :mod:`maxmargin.engines`. Results are bit-identical for all engines. The fit
-    does not close an engine object.
+    What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all engines. The
+    fit does not close an engine object.
 
 warm_start : bool, {default}
     Whether to start from the solution of the previous fit.

@@ -5,7 +5,8 @@ the gap's history, counted in visits of all rows. Neither depends on timing, so 
 bit.
 
     coordinate       dual coordinate ascent in stages of increasing C: sparse or dense, few or many features.
-                     First choice if rows are in memory and every coordinate is penalized.
+                     First choice if rows are in memory and every coordinate is penalized. Over blocks of rows
+                     if there are many rows and several workers were asked for
     newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
@@ -24,11 +25,11 @@ one is warm-started.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from maxmargin.core.contract.requests import Steps
-from maxmargin.core.contract.sweeps import Streaming
+from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.result import relative_gap
 from maxmargin.core.rounding import Attained
 from maxmargin.solvers.base import Problem, SolverState
@@ -67,6 +68,8 @@ ROUNDING = 1e-9
 #: number of entries up to which a fit takes milliseconds anyway. Then the last digits should not depend on
 #: the order or the repetition of samples, as they do with coordinate ascent
 TINY = 20_000
+#: rows, and entries per coordinate of w, from which on blocks of rows gain time with two threads
+BLOCK_ROWS, BLOCK_ENTRIES = 200_000, 250.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,25 @@ def plan(problem: Problem) -> list[Phase]:
     return [Phase("coordinate", forever)]
 
 
+def in_blocks(problem: Problem, phases: list[Phase]) -> list[Phase]:
+    """The same methods, over blocks of rows where several workers would gain time.
+
+    This depends on the data, and not on the number of workers, so that any number gives the same result.
+    Blocks take more visits (1.1 to 1.6 times as many), and merging them takes time for each coordinate of w.
+    """
+    gains = (
+        "block coordinate" in problem.methods
+        and problem.n_examples >= BLOCK_ROWS
+        and problem.shape.nnz >= BLOCK_ENTRIES * problem.dim
+    )
+    if not gains:
+        return phases
+    return [
+        replace(phase, method="block coordinate") if phase.method == "coordinate" else phase
+        for phase in phases
+    ]
+
+
 def plan_on_path(problem: Problem, last: PathPoint) -> list[Phase]:
     """The methods for one fit of a path: those of a single fit, from the one that ended the last fit on."""
     phases = plan(problem)
@@ -170,6 +192,7 @@ def _planes_serve_the_path(problem: Problem) -> bool:
 
 _WAYS: dict[str, Way] = {
     "coordinate": Coordinates(),
+    "block coordinate": Coordinates(method="block coordinate", blocks=Blocks()),
     "dense QP": SecondOrder(method="dense QP"),
     "stream": Stream(Streaming()),
 }
@@ -178,6 +201,11 @@ _WAYS: dict[str, Way] = {
 @dataclass(frozen=True, slots=True)
 class Auto:
     """The automatic choice behind ``solver="auto"``.
+
+    Parameters
+    ----------
+    several : bool, default False
+        Whether more than one worker was asked for, so that blocks of rows may be visited at the same time.
 
     Examples
     --------
@@ -189,11 +217,13 @@ class Auto:
     {'newton'}
     """
 
+    several: bool = False
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """Run the methods one after the other."""
-        return _run(plan(problem), problem, state)
+        phases = plan(problem)
+        return _run(in_blocks(problem, phases) if self.several else phases, problem, state)
 
 
 @dataclass(frozen=True, slots=True)

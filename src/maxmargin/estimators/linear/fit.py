@@ -76,7 +76,7 @@ class LinearFit(CertifiedEstimator):
                 results.append(
                     self._minimize(
                         risk,
-                        Auto() if self.solver == "auto" else self.solver,
+                        self._automatic() if self.solver == "auto" else self.solver,
                         regularizer=weights.norm,
                         start=start,
                         fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
@@ -92,6 +92,11 @@ class LinearFit(CertifiedEstimator):
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)
         return LinearFits(design, results)
+
+    def _automatic(self) -> Auto:
+        """The automatic choice. It depends on whether several threads were asked for, and not on how many
+        there are, so that results do not depend on the machine."""
+        return Auto(several=self.engine in (None, "threads") and self.n_jobs not in (None, 1))
 
     def _start(
         self,
