@@ -55,3 +55,12 @@ def test_regression_uses_blocks_as_well(many):
     fits = [LinearSVR(C=1e-4, epsilon=0.1, n_jobs=n).fit(X, X[:, 0]) for n in (2, 3)]
     assert methods(fits[0]) == {"block coordinate"}
     assert fits[0].coef_.tobytes() == fits[1].coef_.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_is_continued_with_another_number_of_jobs(many, tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    LinearSVC(C=1e-3, tol=1e-6, n_jobs=2, max_iter=2, checkpoint=path).fit(*many)
+    one = LinearSVC(C=1e-3, tol=1e-6, n_jobs=1).fit(*many, resume_from=path)
+    assert one.converged_
+    assert methods(one) == {"block coordinate", "coordinate"}

@@ -25,7 +25,7 @@ one is warm-started.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from maxmargin.core.contract.requests import Steps
@@ -217,7 +217,8 @@ class Auto:
     {'newton'}
     """
 
-    several: bool = False
+    # not shown: a checkpoint names the solver, and a fit may be continued with another number of workers
+    several: bool = field(default=False, repr=False)
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
