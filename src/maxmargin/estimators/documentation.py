@@ -128,8 +128,8 @@ n_jobs : int, {default}
     bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another method.
 
 engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, {default}
-    What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all engines. The
-    fit does not close an engine object.
+    What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all engines.
+    The fit does not close an engine object.
 
 warm_start : bool, {default}
     Whether to start from the solution of the previous fit.
