@@ -202,3 +202,20 @@ def test_misuse():
     for n_hashed in (0, -1, 2.5, 2**31):
         with pytest.raises(ValueError, match="n_hashed"):
             TokenVectorizer(n_hashed).transform([[{"a": 1}]])
+
+
+def test_names_that_occur_too_rarely_have_no_column():
+    X = [[["a", "b"], ["a"]], [[], {"c": 2.0, "a": 1.0}]]
+    vectorizer = TokenVectorizer(min_count=2)
+    matrix = vectorizer.fit_transform(X)
+    assert vectorizer.feature_names_ == ["a"]
+    np.testing.assert_array_equal(matrix.toarray(), [[1], [1], [0], [1]])
+    np.testing.assert_array_equal(vectorizer.transform(X).toarray(), matrix.toarray())
+
+
+@pytest.mark.parametrize(
+    "options", [{"min_count": 0}, {"min_count": 1.5}, {"min_count": 2, "n_hashed": 8}]
+)
+def test_counts_that_make_no_sense_are_refused(options):
+    with pytest.raises(ValueError, match="min_count"):
+        TokenVectorizer(**options).fit([[["a"]]])

@@ -43,6 +43,8 @@ class TokenVectorizer:
         Number of columns. If it is given, names are hashed to columns. No vocabulary is stored then, so that
         memory is bounded and :meth:`fit` is not needed; different names may share a column. By default, every
         name that occurs in :meth:`fit` has its own column, and other names are ignored in :meth:`transform`.
+    min_count : int, default 1
+        Names that occur fewer times in :meth:`fit` have no column. Names that are hashed are not counted.
 
     Attributes
     ----------
@@ -67,12 +69,13 @@ class TokenVectorizer:
     vocabulary_: dict[Hashable, int]
     feature_names_: list[Any]
 
-    def __init__(self, n_hashed: int | None = None) -> None:
+    def __init__(self, n_hashed: int | None = None, min_count: int = 1) -> None:
         self.n_hashed = n_hashed
+        self.min_count = min_count
         self._columns: _Columns | None = None  # not stored with the vectorizer
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Self:
-        """Give every name that occurs in X a column.
+        """Give every name that occurs ``min_count`` times in X a column.
 
         Parameters
         ----------
@@ -87,7 +90,7 @@ class TokenVectorizer:
         return self
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> sp.csr_matrix:
-        """Give every name that occurs in X a column, and transform X.
+        """Give every name that occurs ``min_count`` times in X a column, and transform X.
 
         Parameters
         ----------
@@ -104,17 +107,18 @@ class TokenVectorizer:
         found = _NewNames()
         columns, values, ends, lists = _entries(X, found)
         names = list(found.names)
+        kept = np.flatnonzero(np.bincount(columns, minlength=len(names)) >= self.min_count)
         try:
-            order = sorted(range(len(names)), key=names.__getitem__)
+            order = sorted(kept.tolist(), key=names.__getitem__)
         except TypeError as error:
             raise TypeError(
                 "names of features must be strings, but X has names of different types, which cannot be "
                 f"sorted: {error}."
             ) from error
         self.set_names([names[k] for k in order])
-        place = np.empty(len(names), dtype=np.int64)
-        place[order] = np.arange(len(names))
-        return _matrix(place[columns], values, ends, len(names), lists)
+        place = np.full(len(names), -1)
+        place[order] = np.arange(len(order))
+        return _matrix(*_known(place[columns], values, ends), len(order), lists)
 
     def transform(self, X: Iterable[Any]) -> sp.csr_matrix:
         """Transform X.
@@ -129,10 +133,8 @@ class TokenVectorizer:
         """
         self._check()
         columns, values, ends, lists = _entries(X, self._names())
-        if self.n_hashed is None and len(columns) and columns.min() < 0:  # names without a column
-            is_known = columns >= 0
-            ends = np.concatenate([[0], np.cumsum(is_known)])[ends]
-            columns, values = columns[is_known], values[is_known]
+        if self.n_hashed is None:
+            columns, values, ends = _known(columns, values, ends)
         n_columns = self.n_hashed or len(self.feature_names_)
         if self.n_hashed is not None:  # names that share a column add up
             lists = []
@@ -169,8 +171,15 @@ class TokenVectorizer:
         return self._columns
 
     def _check(self) -> None:
+        if not isinstance(self.min_count, int | np.integer) or self.min_count < 1:
+            raise ValueError(f"min_count={self.min_count!r}: give a positive integer.")
         if self.n_hashed is None:
             return
+        if self.min_count > 1:
+            raise ValueError(
+                f"min_count={self.min_count} counts names, and n_hashed={self.n_hashed} stores none: leave "
+                "out one of them."
+            )
         if not isinstance(self.n_hashed, int | np.integer) or not 1 <= self.n_hashed < 2**31:
             raise ValueError(
                 f"n_hashed={self.n_hashed!r}: give a number of columns from 1 to 2**31 - 1, or None."
@@ -350,6 +359,15 @@ def _decoded(
         found = table[-2 - codes[places]]
         columns[places], values[places] = found[:, 0].astype(np.int64), found[:, 1]
     return columns, values
+
+
+def _known(columns: IntArray, values: Array, ends: IntArray) -> tuple[IntArray, Array, IntArray]:
+    """The entries of names that have a column."""
+    if not len(columns) or columns.min() >= 0:
+        return columns, values, ends
+    is_known = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(is_known)])[ends]
+    return columns[is_known], values[is_known], ends
 
 
 def _matrix(

@@ -1,4 +1,4 @@
-"""The weights of a tagger by feature name and label, as the center of a prior for another tagger."""
+"""The weights of a tagger by feature name and label, as the start or the center of a prior of another one."""
 
 from __future__ import annotations
 
@@ -29,20 +29,25 @@ class NamedWeights:
         return f"<weights of {len(self.coef)} features and {len(self.states)} states>"
 
     def aligned(
-        self, features: Sequence[Hashable] | None, n_features: int, states: Sequence[Hashable]
+        self,
+        features: Sequence[Hashable] | None,
+        n_features: int,
+        states: Sequence[Hashable],
+        parameter: str,
     ) -> Array:
-        """The flat weights of a tagger with these features and states; 0 for names that are new."""
+        """The flat weights of a tagger with these features and states; 0 for names that are new.
+        ``parameter`` is what errors are about."""
         if (features is None) != (self.features is None):
             kinds = "names", "columns of matrices"
             was, now = kinds if features is None else kinds[::-1]
             raise ValueError(
-                f"prior: the features of the earlier tagger are {was}, those of this one are {now}, so its "
-                "weights cannot be assigned. Pass tokens in the same form."
+                f"{parameter}: the features of the earlier tagger are {was}, those of this one are {now}, so "
+                "its weights cannot be assigned. Pass tokens in the same form."
             )
         if self.features is None and len(self.coef) != n_features:
             raise ValueError(
-                f"prior: the earlier tagger has {len(self.coef)} features and X has {n_features}. Columns "
-                "without names cannot be matched: pass tokens as dicts or lists of strings."
+                f"{parameter}: the earlier tagger has {len(self.coef)} features and X has {n_features}. "
+                "Columns without names cannot be matched: pass tokens as dicts or lists of strings."
             )
         coef = np.zeros((n_features, len(states)))
         here, there = _common(states, self.states)

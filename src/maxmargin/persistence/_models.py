@@ -169,6 +169,7 @@ _TAGGER: Fields = {
     "order": f.Field(_check_order),
     "basis": f.optional(f.of_type(KernelFeatures)),
     "vocabulary": f.optional(f.labels("d")),
+    "hashed": f.optional(f.of_type(bool)),
     "weights_": f.array("weights"),
     "cost": f.optional(f.array("states", "states")),
     "allowed": f.optional(f.array("states", "states", of="flags")),
@@ -188,7 +189,9 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     task, scores = est.task_, est.expansion_
     out = {"order": 1 if task.n_labels == len(est.classes_) else 2, **_cost(task)}
     out |= {name: getattr(task, name) for name in _MASKS if not getattr(task, name).all()}
-    if est.vectorizer_ is not None:
+    if est.vectorizer_ is not None and est.vectorizer_.n_hashed:
+        out["hashed"] = True
+    elif est.vectorizer_ is not None:
         out["vocabulary"] = f.checked_labels(list(est.vectorizer_.feature_names_))
     if scores is not None:
         out["basis"] = KernelFeatures(scores.kernel, scores.rows)
@@ -197,7 +200,7 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
 
 def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     stored.pop("order")
-    basis, vocabulary = stored.pop("basis", None), stored.pop("vocabulary", None)
+    basis, vocabulary, hashed = (stored.pop(k, None) for k in ("basis", "vocabulary", "hashed"))
     constraints = {name: stored.pop(name) for name in ("cost", *_MASKS) if name in stored}
     d, K = sizes["d"], sizes["states"]
     height = d if basis is None else basis.n_features
@@ -210,6 +213,8 @@ def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     scores = vectorizer = None
     if vocabulary is not None:
         vectorizer = TokenVectorizer().set_names(vocabulary)
+    elif hashed:
+        vectorizer = TokenVectorizer(d)
     if basis is not None:
         scores = label_functions(task, stored["weights_"], basis.kernel, basis.rows)
     return stored | {"expansion_": scores, "vectorizer_": vectorizer, "task_": task}

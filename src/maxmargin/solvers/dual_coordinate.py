@@ -28,7 +28,8 @@ full), as mining of hard negatives does; "one_pass" is the gap rule, with a sing
 
 D of any multipliers is a true lower bound at all times. With nonnegative weights w is the clipped point; see
 :mod:`maxmargin.compiled.plane_sets`. Sets from a fit at another C are optimized first, and the first oracle
-calls are those of a confirming pass.
+calls are those of a confirming pass. A first point without sets is confirmed before anything else, and its
+outputs are the first planes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from maxmargin.core.contract.requests import (
 from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
-from maxmargin.core.vectors import IntArray, frozen
+from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
@@ -337,6 +338,11 @@ class DualCoordinate:
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
         progress = SetsProgress(carried=held is not None and self.batch_size != "all")
+        if (
+            held is None and not place and state.w.any()
+        ):  # the outputs at the first point enter the sets
+            yield from self._confirm(sets, problem, state, state.w)
+            progress.carried = self.batch_size != "all"
         if place:
             if self.oracle != "expensive" and np.isfinite(state.upper):
                 yield Evaluate(state.w)  # the driver compares
@@ -438,8 +444,11 @@ class DualCoordinate:
                     return
                 before = stats.gap
 
-    def _confirm(self, sets: WorkingSets, problem: Problem, state: SolverState) -> Steps:
-        w = frozen(sets.w)
+    def _confirm(
+        self, sets: WorkingSets, problem: Problem, state: SolverState, at: Array | None = None
+    ) -> Steps:
+        """The objective at the point of the sets, or at another one, whose outputs enter the sets."""
+        w = frozen(sets.w if at is None else at)
         _, risk_upper = yield Confirm(sets, w, expensive=self.oracle == "expensive")
         state.offer(w, problem.regularizer.value(w) + risk_upper)
 

@@ -131,7 +131,8 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confirm:
-    """The oracle on all examples at ``w``, the sets' present point. Answer: (value, upper) of C R(w).
+    """The oracle on all examples at ``w``, the sets' present point or the first point of the fit, if the sets
+    are new. Answer: (value, upper) of C R(w).
 
     ``expensive``: ask for few examples at a time, and tell how many have been answered."""
 

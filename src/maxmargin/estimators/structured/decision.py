@@ -77,7 +77,8 @@ class ChainDecision:
         check_is_fitted(self, "weights_")
         if self.expansion_ is not None:
             raise ValueError(
-                "a tagger with a kernel has no weights of features to put a prior around."
+                "a tagger with a kernel has no weights of features, which another tagger could begin with or "
+                "have as the center of its prior."
             )
         names = None if self.vectorizer_ is None else feature_names(self.vectorizer_)
         return NamedWeights(
@@ -318,7 +319,8 @@ class ChainDecision:
                 raise ValueError(
                     "feature_names is for sequences that were matrices: these features have names."
                 )
-            names = self.vectorizer_.feature_names_
+            hashed = self.vectorizer_.n_hashed or 0
+            names = [f"column {j}" for j in range(hashed)] or self.vectorizer_.feature_names_
         elif feature_names is None:
             names = [f"x{j}" for j in range(self.n_features_in_)]
         else:

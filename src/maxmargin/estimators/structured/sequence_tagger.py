@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
+from maxmargin.data.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
@@ -77,6 +78,12 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     {coef0}
     {kernel_method}
         A row is a token.
+    min_count : int, default 1
+        Features that occur in fewer tokens of the training data are left out. For tokens that are dicts or
+        strings. On text, 2 halves the size of the model at about the same accuracy.
+    n_hashed : int, optional
+        Number of columns to which the names of features are hashed, so that no vocabulary is stored. For
+        tokens that are dicts or strings. By default, every name has its own column.
     partial : {None, "complete"}, default None
         What to do with tokens whose label is None. By default they are an error. "complete" trains a first
         model on the fully labeled sequences, fills in the missing labels of the others with the best ones
@@ -156,6 +163,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         kernel_method: Any = "auto",
+        min_count: int = 1,
+        n_hashed: int | None = None,
         partial: str | None = None,
         prior: Any = None,
         solver: Any = "auto",
@@ -180,6 +189,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_method = kernel_method
+        self.min_count = min_count
+        self.n_hashed = n_hashed
         self.partial = partial
         self.prior = prior
         self.solver = solver
@@ -203,6 +214,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         sample_weight: Any = None,
         token_weight: Any = None,
         resume_from: Any = None,
+        start_from: SequenceTagger | None = None,
     ) -> Self:
         """Fit the tagger.
 
@@ -223,6 +235,11 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         token_weight : list of arrays, or flat array, optional
             Per-token multipliers of the cost.
         {resume_from}
+        start_from : SequenceTagger, optional
+            A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
+            assigned by feature name and label; new names begin at zero. They do not change the optimum, only
+            the way to it: a fit that is stopped early is at least as good as this tagger on the new data. To
+            stay close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
 
         Returns
         -------
@@ -233,7 +250,8 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if hasattr(self, "calibration_"):
             del self.calibration_  # it belongs to the weights of the previous fit
         X, y, sample_weight = loaded(X, y, sample_weight)
-        rows, counts, vectorizer, strings = seq.stack(X, lengths, fitting=True)
+        names = TokenVectorizer(self.n_hashed, self.min_count)
+        rows, counts, vectorizer, strings = seq.stack(X, lengths, vectorizer=names, fitting=True)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
@@ -273,7 +291,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             result = self._minimize(
                 weights.risk(risk),
                 self._solver(weights),
-                start=self._start(weights, about, task.dim, mapped=mapped is not None),
+                start=self._start(weights, about, task.dim, mapped=mapped is not None)
+                if start_from is None
+                else self._start_at(start_from, weights, task, classes, vectorizer),
                 fitted=lambda w: fitted | score_parts(task, weights.whole(w).copy(), mapped),
                 data={"X": X, "y": y},
                 keeping=keeping,
@@ -292,10 +312,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         """The prior in the order of these features and labels."""
         prior = self.prior
         if isinstance(prior, GaussianPrior) and isinstance(prior.mean, NamedWeights):
-            names = None if vectorizer is None else feature_names(vectorizer)
-            assert task.n_features is not None
-            mean = prior.mean.aligned(names, task.n_features, states_of(classes, task))
-            prior = replace(prior, mean=mean)
+            prior = replace(prior, mean=_aligned(prior.mean, task, classes, vectorizer, "prior"))
         elif isinstance(prior, GaussianPrior) and np.ndim(prior.mean) and vectorizer is not None:
             raise ValueError(
                 "prior: mean is an array, but the features have names, and their order depends on the data. "
@@ -341,6 +358,19 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         if mapped:  # weights_ belongs to other features
             return None if kept is None else Start(np.array(kept.sets.w), kept.sets)
         return Start(weights.learned(previous), None if kept is None else kept.sets)
+
+    def _start_at(
+        self, old: Any, weights: Weighing, task: Chain, classes: list[Any], vectorizer: Any
+    ) -> Start:
+        """The weights of another tagger, in the order of these features and labels."""
+        if not isinstance(old, SequenceTagger):
+            raise TypeError(
+                f"start_from must be a fitted SequenceTagger, but it is {type(old).__name__}."
+            )
+        if self.kernel is not None:
+            raise ValueError("start_from is for taggers without a kernel: leave it out.")
+        named = old._named_weights()
+        return Start(weights.learned(_aligned(named, task, classes, vectorizer, "start_from")))
 
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
@@ -405,3 +435,12 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
                 "Interrupted in the first model, which fills in missing labels: no fit yet."
             )
             raise
+
+
+def _aligned(
+    named: NamedWeights, task: Chain, classes: list[Any], vectorizer: Any, parameter: str
+) -> Array:
+    """The weights of another tagger in the order of these features and labels."""
+    names = None if vectorizer is None else feature_names(vectorizer)
+    assert task.n_features is not None
+    return named.aligned(names, task.n_features, states_of(classes, task), parameter)

@@ -78,8 +78,8 @@ def stack(
     """Convert any accepted form of X to one matrix.
 
     If ``lengths`` is given, X is the stacked matrix. A sequence of matrices is stacked. Anything else is a
-    sequence of sequences of feature dicts or strings, which ``vectorizer`` turns into rows. It is a new one
-    if ``fitting``.
+    sequence of sequences of feature dicts or strings, which ``vectorizer`` turns into rows. It learns the
+    names of X if ``fitting``.
     """
     require_no_path(X)
     if lengths is not None:
@@ -100,7 +100,7 @@ def stack(
             "the tagger was fitted on matrices: pass matrices, not feature dicts or strings."
         )
     strings = bool(matrices) and all(isinstance(token, str) for x in found for token in x)
-    matrix, vectorizer = _vectorized(found, vectorizer, fitting, n_features)
+    matrix = _vectorized(found, vectorizer, fitting, n_features)
     _require_finite(matrix, counts, vectorizer)
     return Stacked(matrix, counts, vectorizer, strings)
 
@@ -179,22 +179,20 @@ def _require_finite(matrix: Any, counts: Lengths, vectorizer: TokenVectorizer | 
     at = first_not_finite(matrix.data)
     row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
     place = place_in(np.cumsum(counts), "sequence", "token")(row)
-    feature = vectorizer.feature_names_[int(matrix.indices[at])]
+    column = int(matrix.indices[at])
+    feature = f"column {column}" if vectorizer.n_hashed else repr(vectorizer.feature_names_[column])
     raise ValueError(
-        f"the feature {feature!r} is {matrix.data[at]} in {place}: features must be finite numbers."
+        f"the feature {feature} is {matrix.data[at]} in {place}: features must be finite numbers."
     )
 
 
 def _vectorized(
     found: list[Any], vectorizer: TokenVectorizer | None, fitting: bool, n_features: int | None
-) -> tuple[Any, TokenVectorizer | None]:
+) -> sp.csr_matrix:
     """The tokens as rows, with a column for each name."""
-    if fitting:
-        vectorizer = TokenVectorizer()
-        return vectorizer.fit_transform(found), vectorizer
-    if vectorizer is None or not any(len(x) for x in found):
-        return sp.csr_matrix((0, n_features or 0)), vectorizer
-    return vectorizer.transform(found), vectorizer
+    if vectorizer is None or not (fitting or any(len(x) for x in found)):
+        return sp.csr_matrix((0, n_features or 0))
+    return vectorizer.fit_transform(found) if fitting else vectorizer.transform(found)
 
 
 def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:
