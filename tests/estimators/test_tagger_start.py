@@ -119,3 +119,17 @@ def test_rare_features_are_left_out():
     assert "once" not in tagger.vectorizer_.vocabulary_
     assert "w=3" in tagger.vectorizer_.vocabulary_
     assert tagger.predict([[["once"]]])
+
+
+def test_weights_of_zero_are_not_stored(tmp_path):
+    X, Y = sentences(100, 8, labels=tuple("ABCDEFGHIJKL"))
+    X = [[[*token, f"rare={i}.{t}"] for t, token in enumerate(x)] for i, x in enumerate(X)]
+    tagger = SequenceTagger(C=0.01).fit(X, Y)
+    zeros = np.count_nonzero(tagger.weights_ == 0.0)
+    assert zeros > 0.5 * tagger.weights_.size
+    names = sum(len(repr(name)) + 2 for name in tagger.vectorizer_.feature_names_)
+    tagger.save(tmp_path / "tagger")
+    again = load(tmp_path / "tagger")
+    assert again.weights_.tobytes() == tagger.weights_.tobytes()
+    size = (tmp_path / "tagger").stat().st_size
+    assert size < 8 * (tagger.weights_.size - zeros) + tagger.weights_.size / 8 + names + 10_000

@@ -171,6 +171,7 @@ _TAGGER: Fields = {
     "vocabulary": f.optional(f.labels("d")),
     "hashed": f.optional(f.of_type(bool)),
     "weights_": f.array("weights"),
+    "nonzero": f.optional(f.array("mask", of="integers")),
     "cost": f.optional(f.array("states", "states")),
     "allowed": f.optional(f.array("states", "states", of="flags")),
     "allowed_start": f.optional(f.array("states", of="flags")),
@@ -189,6 +190,10 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     task, scores = est.task_, est.expansion_
     out = {"order": 1 if task.n_labels == len(est.classes_) else 2, **_cost(task)}
     out |= {name: getattr(task, name) for name in _MASKS if not getattr(task, name).all()}
+    nonzero = est.weights_ != 0.0
+    if 2 * np.count_nonzero(nonzero) < nonzero.size:
+        # one bit per weight: a damaged file cannot ask for more than 64 times its size
+        out |= {"weights_": est.weights_[nonzero], "nonzero": np.packbits(nonzero)}
     if est.vectorizer_ is not None and est.vectorizer_.n_hashed:
         out["hashed"] = True
     elif est.vectorizer_ is not None:
@@ -198,12 +203,28 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     return out
 
 
+def _fill_in_zeros(stored: dict[str, Any], sizes: Sizes, dim: int) -> None:
+    """The weights of a tagger with the zeros that the file leaves out."""
+    mask = stored.pop("nonzero", None)
+    if mask is None:
+        return
+    if mask.dtype != np.uint8 or mask.size != -(-dim // 8):
+        raise FormatError(f"the mask of the weights is not one of {dim} weights")
+    nonzero = np.unpackbits(mask, count=dim).view(bool)
+    if np.count_nonzero(nonzero) != sizes["weights"]:
+        raise FormatError(f"there are {sizes['weights']} weights where the mask has another number")
+    weights = np.zeros(dim)
+    weights[nonzero] = stored["weights_"]
+    stored["weights_"], sizes["weights"] = weights, dim
+
+
 def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     stored.pop("order")
     basis, vocabulary, hashed = (stored.pop(k, None) for k in ("basis", "vocabulary", "hashed"))
     constraints = {name: stored.pop(name) for name in ("cost", *_MASKS) if name in stored}
     d, K = sizes["d"], sizes["states"]
     height = d if basis is None else basis.n_features
+    _fill_in_zeros(stored, sizes, height * K + K * K + 2 * K)
     if basis is not None and (basis.factor is not None or basis.rows.shape[1] != d):
         raise FormatError(f"the rows of the basis do not have {d} features")
     # nothing of size K^2 is allocated unless the file holds as many weights

@@ -80,7 +80,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         A row is a token.
     min_count : int, default 1
         Features that occur in fewer tokens of the training data are left out. For tokens that are dicts or
-        strings. On text, 2 halves the size of the model at about the same accuracy.
+        strings. On text, 2 makes the model much smaller at about the same accuracy.
     n_hashed : int, optional
         Number of columns to which the names of features are hashed, so that no vocabulary is stored. For
         tokens that are dicts or strings. By default, every name has its own column.
@@ -237,9 +237,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         {resume_from}
         start_from : SequenceTagger, optional
             A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
-            assigned by feature name and label; new names begin at zero. They do not change the optimum, only
-            the way to it: a fit that is stopped early is at least as good as this tagger on the new data. To
-            stay close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
+            assigned by feature name and label; new names begin at zero. The optimum is the same, and so is the
+            time, within a tenth or two; but a fit that is stopped early has an objective at most that of this
+            tagger on the new data. To stay close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
 
         Returns
         -------
