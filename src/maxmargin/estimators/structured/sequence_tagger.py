@@ -237,9 +237,9 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         {resume_from}
         start_from : SequenceTagger, optional
             A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
-            assigned by feature name and label; new names begin at zero. The optimum is the same, and so is the
-            time, within a tenth or two; but a fit that is stopped early has an objective at most that of this
-            tagger on the new data. To stay close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
+            assigned by feature name and label; new names begin at zero. The optimum is the same, and the fit
+            is hardly faster, but if it is stopped early its objective is at most that of this tagger. To stay
+            close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
 
         Returns
         -------
