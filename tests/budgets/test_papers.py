@@ -47,7 +47,7 @@ DATA = (
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_claim_has_a_verdict(quick):
     from benchmarks.papers.record import claims
 
@@ -59,7 +59,7 @@ def test_every_claim_has_a_verdict(quick):
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("task", ["multiclass", "tagging", "parsing"])
 def test_a_cache_saves_oracle_calls_and_one_slack_has_few_support_vectors(quick, task):
     lines = figures(f"jfy-table-1-{task}")
@@ -73,14 +73,14 @@ def test_a_cache_saves_oracle_calls_and_one_slack_has_few_support_vectors(quick,
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cache_of_five_is_enough(quick):
     passes = by(figures("jfy-figure-6"), "f")
     assert passes[5]["passes"] <= passes[1]["passes"] < passes[0]["passes"]
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("theorem", [5, 6])
 def test_iterations_are_below_the_theorems(quick, theorem):
     lines = figures(f"jfy-theorem-{theorem}")
@@ -88,7 +88,7 @@ def test_iterations_are_below_the_theorems(quick, theorem):
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_line_search_saves_iterations(quick):
     lines = by(figures("oca-table-3"), "program")
     assert lines["OCA"]["iterations"] < lines["CPA"]["iterations"]
@@ -96,7 +96,7 @@ def test_the_line_search_saves_iterations(quick):
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_approximate_bound_saves_passes(quick):
     lines = figures("ram-upper-bound")
     for name in {line["set"] for line in lines}:

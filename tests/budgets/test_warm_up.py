@@ -46,6 +46,7 @@ def run_elsewhere(cache, *arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_first_process_says_once_that_it_compiles_and_the_second_compiles_nothing(tmp_path):
     first = fit_elsewhere(tmp_path)
     assert first.stderr == notice.NOTICE
