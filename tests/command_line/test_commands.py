@@ -63,6 +63,22 @@ def test_the_estimator_follows_from_the_input(run, files, kind, options, name):
     assert run("fit", files[kind], "--json", *options).json["estimator"] == name
 
 
+def test_an_option_of_regression_selects_it(run, files):
+    found = run("fit", files["several classes"], "--epsilon", 0.1, "--json").json
+    assert found["estimator"] == "LinearSVR"
+
+
+def test_many_whole_numbers_as_labels_suggest_regression(run, files, tmp_path):
+    path = tmp_path / "prices.csv"
+    lines = [f"{k % 7},{k % 5},{1000 + k % 150}" for k in range(300)]
+    path.write_text("\n".join(["rooms,floor,label", *lines]) + "\n")
+    outcome = run("fit", path, "--max-iter", 1)
+    assert "150 different whole numbers, which are trained as classes" in outcome.err
+    assert "--estimator LinearSVR, or --epsilon" in outcome.err
+    assert "different whole numbers" not in run("fit", path, "--epsilon", 1).err
+    assert "different whole numbers" not in run("fit", files["several classes"]).err
+
+
 def test_predict_writes_the_labels_of_the_library(run, fitted, files, problems, tmp_path):
     for kind in ("two classes", "several classes"):
         model, out = fitted(kind), tmp_path / "labels.txt"
