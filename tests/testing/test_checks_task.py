@@ -285,7 +285,10 @@ class UpperOfWrongSign(WrongSign):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (WrongOracle(ZERO_ONE), "loss_augmented_inference .* the output with the largest loss.*plus sign"),
+        (
+            WrongOracle(ZERO_ONE),
+            "loss_augmented_inference .* the output with the largest loss.*plus sign",
+        ),
         (WrongSign(ZERO_ONE), "loss_augmented_inference .* the output with the largest loss"),
         (OnlyTheLoss(ZERO_ONE), "loss_augmented_inference"),
         (NegativeScore(ZERO_ONE), "inference"),
