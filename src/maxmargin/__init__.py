@@ -71,6 +71,7 @@ _PACKAGES = [
         "inspection",
         "kernels",
         "losses",
+        "metrics",
         "onnx_export",
         "persistence",
         "risks",

@@ -164,7 +164,7 @@ def _ndcg(model, X, y, groups):
 
 
 def test_spans_are_counted_as_conlleval_does():
-    from maxmargin.command_line.metrics import spans
+    from maxmargin.metrics import spans
 
     assert spans(["B-A", "I-A", "B-A", "I-B", "O", "I-B"]) == {
         (0, 2, "A"), (2, 3, "A"), (3, 4, "B"), (5, 6, "B"),

@@ -15,7 +15,7 @@ import maxmargin
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import OnDisk, ReaderOptions, Sequences
 from maxmargin.command_line.readers.reading import find_format, read_examples
-from maxmargin.command_line.readers.templates import parse_templates
+from maxmargin.data.templates import parse_templates
 
 
 def read(path, **options):
@@ -151,7 +151,7 @@ def test_functions_of_values():
         ("w[0].middle", "no function 'middle'"),
         ("w[0].suffix0", "no function"),
         ("U1:%x[0,5]", "no column 5"),
-        ("B1:%x[0,0]", "--order 2"),
+        ("B1:%x[0,0]", "order 2"),
         ("y[0]", "the label that is to be predicted"),
         ("# nothing", "holds no templates"),
     ],

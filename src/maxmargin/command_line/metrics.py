@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import AnyArray, Examples, Sequences, are_sequences
+from maxmargin.metrics import are_span_labels, span_scores
 
 #: name of a metric and its value
 Metrics = dict[str, float]
@@ -106,57 +106,8 @@ def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics
         )
         / len(truth),
     }
-    if _is_bio(truth):
-        out |= _of_spans(truth, predicted)
-    return out
-
-
-def _is_bio(sequences: Iterable[Sequence[Any]]) -> bool:
-    """Whether the labels are those of spans: O, B-name, I-name."""
-    seen = {str(label) for labels in sequences for label in labels}
-    return any(label.startswith("B-") for label in seen) and all(
-        label == "O" or label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in seen
-    )
-
-
-def _of_spans(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:
-    """Precision, recall and F1 of whole spans, as conlleval counts them."""
-    right = n_true = n_predicted = 0
-    for labels, guess in zip(truth, predicted, strict=True):
-        own, other = spans(labels), spans(guess)
-        right += len(own & other)
-        n_true += len(own)
-        n_predicted += len(other)
-    precision = right / n_predicted if n_predicted else 0.0
-    recall = right / n_true if n_true else 0.0
-    total = precision + recall
-    return {
-        "precision of spans": precision,
-        "recall of spans": recall,
-        "F1 of spans": 2 * precision * recall / total if total else 0.0,
-    }
-
-
-def spans(labels: Sequence[Any]) -> set[tuple[int, int, str]]:
-    """Spans (begin, end, name) of B-, I- (also E-, S-, L-, U-) labels, as conlleval reads them.
-
-    An I- label that follows another name, or O, begins a span.
-
-    >>> sorted(spans(["B-NP", "I-NP", "O", "I-VP", "B-VP"]))
-    [(0, 2, 'NP'), (3, 4, 'VP'), (4, 5, 'VP')]
-    """
-    out: set[tuple[int, int, str]] = set()
-    begin, open_name = 0, ""
-    for at, label in enumerate([*map(str, labels), "O"]):
-        kind, _, name = label.partition("-")
-        if open_name and (kind in ("O", "B", "S", "U") or name != open_name):
-            out.add((begin, at, open_name))
-            open_name = ""
-        if kind == "O":
-            continue
-        if not open_name:
-            begin, open_name = at, name
-        if kind in ("E", "L", "S", "U"):
-            out.add((begin, at + 1, name))
-            open_name = ""
+    if are_span_labels(label for labels in truth for label in labels):
+        found = span_scores(truth, predicted)
+        out |= {f"{name} of spans": value for name, value in found._asdict().items()}
+        out["F1 of spans"] = out.pop("f1 of spans")
     return out

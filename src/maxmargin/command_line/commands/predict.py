@@ -85,7 +85,7 @@ def _format(path: str, trained: str | None) -> str:
 
     try:
         found = find_format(path)
-    except CommandError:
+    except ValueError:
         if trained is None or not (os.path.exists(path) or "://" in path):
             raise
         return trained

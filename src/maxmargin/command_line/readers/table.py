@@ -21,7 +21,7 @@ from maxmargin.command_line.readers.examples import (
     Samples,
     whole_numbers,
 )
-from maxmargin.command_line.readers.text import opened_text, plain_name
+from maxmargin.data.text import opened_text, plain_name
 
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")

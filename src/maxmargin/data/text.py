@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from maxmargin.command_line.errors import CommandError
+from maxmargin.data.compressed import ENDINGS, opened
 
 
 def plain_name(path: str) -> str:
     """A path in small letters, without the ending of a compressed file."""
-    from maxmargin.data.compressed import ENDINGS
-
     name, _, ending = path.lower().rpartition(".")
     return name if ending in ENDINGS else path.lower()
 
@@ -22,14 +20,12 @@ def plain_name(path: str) -> str:
 @contextmanager
 def opened_text(path: str) -> Iterator[TextIO]:
     """A text file in UTF-8 for reading; ``-`` is standard input."""
-    from maxmargin.data.compressed import opened
-
     binary = sys.stdin.buffer if path == "-" else opened(path)
     text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline=None)
     try:
         yield text
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: this is not UTF-8 text ({error.reason}).") from error
+        raise ValueError(f"{path}: this is not UTF-8 text ({error.reason}).") from error
     finally:
         if path == "-":
             text.detach()
