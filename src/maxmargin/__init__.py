@@ -76,9 +76,8 @@ _PACKAGES = [
         "persistence",
         "risks",
         "solvers",
-        "tasks",
-        "testing",
     ),
+    *("tasks", "testing"),
 ]
 
 _HOMES = {

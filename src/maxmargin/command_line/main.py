@@ -12,15 +12,7 @@ from typing import TextIO
 
 from maxmargin._version import __version__
 from maxmargin.command_line.arguments import EXIT_CODES
-from maxmargin.command_line.commands import (
-    convert,
-    cv,
-    evaluate,
-    fit,
-    predict,
-    versions,
-    warmup,
-)
+from maxmargin.command_line.commands import convert, cv, evaluate, fit, predict, versions, warmup
 from maxmargin.command_line.errors import CommandError, ExitCode
 
 SUBCOMMANDS = (fit, predict, evaluate, cv, convert, warmup, versions)

@@ -57,14 +57,12 @@ def _of_classes(estimator: Any, X: Any, y: AnyArray) -> Metrics:
 
 
 def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
-    errors = predicted - y
-    spread = float(np.var(y))
     out = {
-        "mean squared error": float(np.mean(errors**2)),
-        "mean absolute error": float(np.mean(np.abs(errors))),
+        "mean squared error": float(np.mean((predicted - y) ** 2)),
+        "mean absolute error": float(np.mean(np.abs(predicted - y))),
     }
-    if spread > 0.0:
-        out["R2"] = 1.0 - out["mean squared error"] / spread
+    if np.var(y) > 0.0:
+        out["R2"] = 1.0 - out["mean squared error"] / float(np.var(y))
     return out
 
 
@@ -99,15 +97,12 @@ def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics
     ]
     if not pairs:
         raise CommandError("the input holds no tokens.")
+    whole = [list(y) == list(p) for y, p in zip(truth, predicted, strict=True)]
     out = {
         "accuracy over tokens": sum(a == b for a, b in pairs) / len(pairs),
-        "sequences without an error": sum(
-            list(y) == list(p) for y, p in zip(truth, predicted, strict=True)
-        )
-        / len(truth),
+        "sequences without an error": sum(whole) / len(truth),
     }
     if are_span_labels(label for labels in truth for label in labels):
-        found = span_scores(truth, predicted)
-        out |= {f"{name} of spans": value for name, value in found._asdict().items()}
-        out["F1 of spans"] = out.pop("f1 of spans")
+        names = ("precision of spans", "recall of spans", "F1 of spans")
+        out |= dict(zip(names, span_scores(truth, predicted), strict=True))
     return out

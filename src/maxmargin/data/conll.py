@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from maxmargin.data.compressed import blocks, plain_name
 from maxmargin.data.templates import Template, default_templates, parse_templates
-from maxmargin.data.text import blocks, plain_name
 
 CONLLU = "id form lemma upos xpos feats head deprel deps misc"
 #: the names of the features of each token of each sequence
@@ -86,7 +86,7 @@ class ColumnOptions(NamedTuple):
     delimiter: str | None = None
 
 
-class Columns(NamedTuple):
+class ReadColumns(NamedTuple):
     """The sequences of a file, and the options that read it, with what was found out."""
 
     X: Tokens
@@ -94,7 +94,7 @@ class Columns(NamedTuple):
     options: ColumnOptions
 
 
-def read_columns(path: str, options: ColumnOptions, *, conllu: bool) -> Columns:
+def read_columns(path: str, options: ColumnOptions, *, conllu: bool) -> ReadColumns:
     """All sequences of a file."""
     if conllu:
         options = options._replace(
@@ -110,7 +110,7 @@ def read_columns(path: str, options: ColumnOptions, *, conllu: bool) -> Columns:
             y.append(list(columns[sentences.label_column]))
     if not X:
         raise ValueError(f"{path} holds no sequences.")
-    return Columns(X, y if y else None, sentences.options)
+    return ReadColumns(X, y if y else None, sentences.options)
 
 
 class _Sentences:

@@ -21,7 +21,7 @@ from maxmargin.command_line.readers.examples import (
     Samples,
     whole_numbers,
 )
-from maxmargin.data.text import opened_text, plain_name
+from maxmargin.data.compressed import opened_text, plain_name
 
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
@@ -63,7 +63,7 @@ def _joined(batches: Sequence[dict[str, Any]], name: str) -> AnyArray | None:
         return values.astype(np.str_)
 
 
-class _Columns(NamedTuple):
+class _Roles(NamedTuple):
     """The roles of the columns of a table."""
 
     features: list[str]
@@ -74,7 +74,7 @@ class _Columns(NamedTuple):
 
 def _columns(
     options: ReaderOptions, names: Sequence[str], path: str
-) -> tuple[ReaderOptions, _Columns]:
+) -> tuple[ReaderOptions, _Roles]:
     """The options with the label column that was found, and the roles of the columns."""
     options = options.without_missing(names)
     label = _label_column(options, names, path)
@@ -90,7 +90,7 @@ def _columns(
     features = [n for n in columns or names if n not in special and n not in drop]
     if not features:
         raise CommandError(f"{path} has no column of features.")
-    return replace(options, label=label or options.label), _Columns(features, *special)
+    return replace(options, label=label or options.label), _Roles(features, *special)
 
 
 def _listed(text: str | None) -> list[str]:
@@ -135,7 +135,7 @@ def parquet_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, B
     return options, _parquet_batches(path, roles)
 
 
-def _parquet_batches(path: str, roles: _Columns) -> Batches:
+def _parquet_batches(path: str, roles: _Roles) -> Batches:
     from maxmargin import data
 
     features, label, weight, group = roles
@@ -181,7 +181,7 @@ def _csv_batches(
     path: str,
     lines: Iterator[tuple[int, list[str]]],
     names: list[str],
-    roles: _Columns,
+    roles: _Roles,
 ) -> Batches:
     from maxmargin.data.parquet import Features
 
