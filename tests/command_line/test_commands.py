@@ -194,6 +194,30 @@ def test_cv_of_other_estimators(run, files, kind):
     assert outcome.json["best_score"] == max(row["mean_score"] for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("loss", "shown"),
+    [("pairs", "pairs in the right order"), ("ndcg", "NDCG"), ("map", "average precision")],
+)
+def test_figures_of_rankings_have_the_right_names(run, fitted, files, problems, loss, shown):
+    data, options = files["queries"], ["--loss", loss]
+    if loss == "map":  # two levels
+        y, qid = problems["queries"]
+        data = data.with_name("two_levels.svm")
+        lines = files["queries"].read_text().splitlines()
+        data.write_text("\n".join(f"{int(line[0] > '2')}{line[1:]}" for line in lines) + "\n")
+    assert f", {shown} 0." in run("cv", data, "--Cs", "0.1", "--folds", 3, *options).out
+    if loss != "map":
+        y, qid = problems["queries"]
+        model = fitted("queries", "--C", 0.1, *options)
+        scores = maxmargin.load(model).predict(problems["X"])
+        pairs = [
+            [float(scores[i] > scores[j]) for i in rows for j in rows if y[i] > y[j]]
+            for rows in (np.flatnonzero(qid == q) for q in np.unique(qid))
+        ]
+        found = run("evaluate", model, data, "--json").json["pairs in the right order"]
+        assert found == pytest.approx(np.mean([np.mean(p) for p in pairs if p]))
+
+
 def test_cv_keeps_queries_together(problems):
     from maxmargin.command_line.readers.examples import Samples
     from maxmargin.command_line.search import splits

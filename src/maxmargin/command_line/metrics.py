@@ -67,12 +67,13 @@ def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
 
 
 def _of_ranking(estimator: Any, X: Any, y: AnyArray, group: AnyArray | None) -> Metrics:
-    own = hasattr(X, "group")  # a data set has its own labels and groups
-    right = estimator.score(X) if own else estimator.score(X, y, group)
-    group = np.zeros(len(y)) if group is None else group
+    """The same figures for every loss; ``score`` is the metric that the ranker was trained for."""
+    from maxmargin.estimators.linear.queries import pair_accuracy
+
+    scores, group = estimator.predict(X), np.zeros(len(y)) if group is None else group
     return {
-        "pairs in the right order": float(right),
-        "NDCG@10": _ndcg(estimator.predict(X), y, group, 10),
+        "pairs in the right order": pair_accuracy(scores, y.astype(float), group, np.ones(len(y))),
+        "NDCG@10": _ndcg(scores, y, group, 10),
     }
 
 

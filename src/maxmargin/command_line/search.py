@@ -85,7 +85,7 @@ def refit(template: Any, C: float, examples: Examples) -> Any:
         return _fitted(template, C, fitting.training(template, examples))
 
 
-def in_words(found: list[Setting], name: str, scoring: str | None) -> str:
+def in_words(found: list[Setting], template: Any, scoring: str | None) -> str:
     """A table, and the best value."""
     from maxmargin.command_line.tables import table
 
@@ -97,9 +97,19 @@ def in_words(found: list[Setting], name: str, scoring: str | None) -> str:
         rows.append([f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}", state])
     best = best_of(found)
     last = (
-        "" if best is None else f"\nbest: C={best.C:g}, {scoring or _SCORES[name]} {best.mean:.4f}"
+        ""
+        if best is None
+        else f"\nbest: C={best.C:g}, {scoring or _score_name(template)} {best.mean:.4f}"
     )
     return table(rows) + last
+
+
+def _score_name(template: Any) -> str:
+    """What the method ``score`` of an estimator returns."""
+    name, loss = type(template).__name__, getattr(template, "loss", None)
+    if name == "RankSVM" and loss != "pairs":
+        return "NDCG" if loss == "ndcg" else "average precision"
+    return _SCORES[name]
 
 
 _SCORES = {

@@ -82,7 +82,7 @@ def run(chosen: argparse.Namespace) -> int:
             out |= {"model": report.certificate(final), "output": chosen.output}
         report.print_json(out)
     else:
-        print(search.in_words(found, name, chosen.scoring))
+        print(search.in_words(found, template, chosen.scoring))
         if final is not None:
             print(report.certificate_in_words(final))
             print(f"model of C={final.C:g} written to {chosen.output}")
