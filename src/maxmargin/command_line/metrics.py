@@ -67,29 +67,15 @@ def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
 
 
 def _of_ranking(estimator: Any, X: Any, y: AnyArray, group: AnyArray | None) -> Metrics:
-    """The same figures for every loss; ``score`` is the metric that the ranker was trained for."""
-    from maxmargin.estimators.linear.queries import pair_accuracy
+    """The same figures for every loss; the gains of NDCG are 2^relevance - 1."""
+    from maxmargin.estimators.linear.queries import list_quality, pair_accuracy
 
     scores, group = estimator.predict(X), np.zeros(len(y)) if group is None else group
+    gains, ones = np.exp2(y - min(float(y.min()), 0.0)) - 1.0, np.ones(len(y))
     return {
-        "pairs in the right order": pair_accuracy(scores, y.astype(float), group, np.ones(len(y))),
-        "NDCG@10": _ndcg(scores, y, group, 10),
+        "pairs in the right order": pair_accuracy(scores, y.astype(float), group, ones),
+        "NDCG@10": list_quality(scores, gains, group, ones, 10, "ndcg"),
     }
-
-
-def _ndcg(scores: AnyArray, y: AnyArray, group: AnyArray, k: int) -> float:
-    """Mean over queries with a relevant sample; gains are 2^relevance - 1."""
-    gains = np.exp2(y - min(float(y.min()), 0.0)) - 1.0
-    discount = 1.0 / np.log2(np.arange(k) + 2.0)
-    found = []
-    for query in np.unique(group):
-        rows = np.flatnonzero(group == query)
-        own = gains[rows]
-        best = np.sort(own)[::-1][:k]
-        if best[0] > 0.0:
-            got = own[np.argsort(-scores[rows], kind="stable")][:k]
-            found.append((got @ discount[: len(got)]) / (best @ discount[: len(best)]))
-    return float(np.mean(found)) if found else float("nan")
 
 
 def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:

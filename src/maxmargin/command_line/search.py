@@ -96,20 +96,9 @@ def in_words(found: list[Setting], template: Any, scoring: str | None) -> str:
             state = f"{row.n_folds - row.n_missing} of {row.n_folds} folds"
         rows.append([f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}", state])
     best = best_of(found)
-    last = (
-        ""
-        if best is None
-        else f"\nbest: C={best.C:g}, {scoring or _score_name(template)} {best.mean:.4f}"
-    )
+    score = _SCORES.get(str(getattr(template, "loss", "")), _SCORES[type(template).__name__])
+    last = "" if best is None else f"\nbest: C={best.C:g}, {scoring or score} {best.mean:.4f}"
     return table(rows) + last
-
-
-def _score_name(template: Any) -> str:
-    """What the method ``score`` of an estimator returns."""
-    name, loss = type(template).__name__, getattr(template, "loss", None)
-    if name == "RankSVM" and loss != "pairs":
-        return "NDCG" if loss == "ndcg" else "average precision"
-    return _SCORES[name]
 
 
 _SCORES = {
@@ -118,6 +107,8 @@ _SCORES = {
     "MeasureSVC": "the measure",
     "LinearSVR": "R2",
     "RankSVM": "pairs in the right order",
+    "ndcg": "NDCG",  # losses of RankSVM, whose score follows the loss
+    "map": "average precision",
     "SequenceTagger": "accuracy over tokens",
 }
 #: score, gap, and whether the fit is certified

@@ -83,10 +83,9 @@ def _columns(
     wanted = {"--weight": special[1:2], "--group": special[2:], "--columns": columns}
     if "drop" not in options.from_model:  # new data need not have what is left out
         wanted["--drop"] = drop
-    for option, several in wanted.items():
-        for name in several:
-            if name is not None and name not in names:
-                raise CommandError(_no_column(option, name, names, path))
+    for option, name in ((o, name) for o, several in wanted.items() for name in several):
+        if name is not None and name not in names:
+            raise _no_column(option, name, names, path)
     features = [n for n in columns or names if n not in special and n not in drop]
     if not features:
         raise CommandError(f"{path} has no column of features.")
@@ -97,9 +96,12 @@ def _listed(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",")]
 
 
-def _no_column(option: str, name: str, names: Sequence[str], path: str) -> str:
-    shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
-    return f"{option} {name}: {path} has no column {name!r}; its columns are {shown}."
+def _no_column(option: str, name: str, names: Sequence[str], path: str) -> CommandError:
+    return CommandError(f"{option} {name}: {path} has no column {name!r}; {_shown(names)}.")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return f"its columns are {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
 
 
 def _label_column(options: ReaderOptions, names: Sequence[str], path: str) -> str | None:
@@ -112,14 +114,11 @@ def _label_column(options: ReaderOptions, names: Sequence[str], path: str) -> st
             return names[int(given)]
         if "label" in options.from_model:
             return None  # a table to predict need not have labels
-        raise CommandError(_no_column("--label", given, names, path))
+        raise _no_column("--label", given, names, path)
     found = [name for name in names if name.lower() in USUAL_LABELS]
     if len(found) == 1:
         return found[0]
-    raise CommandError(
-        f"{path}: which column is the label? Name it with --label; the columns are "
-        f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}."
-    )
+    raise CommandError(f"{path}: which column is the label? Use --label NAME; {_shown(names)}.")
 
 
 def parquet_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:

@@ -188,7 +188,7 @@ def _check_inference(
     if outputs is not None:
         best, value = brute_force_inference(task, x, w, outputs)
         what = f"inference ({where}): the score differs from that of brute force"
-        _compare(task, found, value, what, outputs=(predicted, best))
+        _compare(task, found, value, what, 0.0, (predicted, best))
 
 
 def _check_augmented(
@@ -233,12 +233,7 @@ def _check_augmented(
 
 
 def _compare(
-    task: Task,
-    found: float,
-    value: float,
-    what: str,
-    scale: float = 0.0,
-    outputs: tuple[Any, ...] = (),
+    task: Task, found: float, value: float, what: str, scale: float, outputs: tuple[Any, Any]
 ) -> None:
     if task.oracle_kind == "exact":
         require_close(found, value, what, scale, outputs)
