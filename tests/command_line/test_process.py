@@ -154,7 +154,8 @@ def test_ctrl_c_ends_a_search_at_once_and_prints_what_is_done(half_done):
         out, err = child.communicate(timeout=120)
     finally:
         child.kill()
-    assert time.perf_counter() - pressed < 2
+    assert "stopped by" not in err  # no time was spent on the bounds of a fit that is not used
+    assert time.perf_counter() - pressed < 10  # about 0.5 s on an idle machine
     assert child.returncode == 130
     assert err.endswith("maxmargin cv: interrupted; no model was written.\n")
     found = json.loads(out)
