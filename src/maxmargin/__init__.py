@@ -71,13 +71,13 @@ _PACKAGES = [
         "inspection",
         "kernels",
         "losses",
+        "metrics",
         "onnx_export",
         "persistence",
         "risks",
         "solvers",
-        "tasks",
-        "testing",
     ),
+    *("tasks", "testing"),
 ]
 
 _HOMES = {

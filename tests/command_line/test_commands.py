@@ -63,6 +63,22 @@ def test_the_estimator_follows_from_the_input(run, files, kind, options, name):
     assert run("fit", files[kind], "--json", *options).json["estimator"] == name
 
 
+def test_an_option_of_regression_selects_it(run, files):
+    found = run("fit", files["several classes"], "--epsilon", 0.1, "--json").json
+    assert found["estimator"] == "LinearSVR"
+
+
+def test_many_whole_numbers_as_labels_suggest_regression(run, files, tmp_path):
+    path = tmp_path / "prices.csv"
+    lines = [f"{k % 7},{k % 5},{1000 + k % 150}" for k in range(300)]
+    path.write_text("\n".join(["rooms,floor,label", *lines]) + "\n")
+    outcome = run("fit", path, "--max-iter", 1)
+    assert "150 different whole numbers, which are trained as classes" in outcome.err
+    assert "--estimator LinearSVR, or --epsilon" in outcome.err
+    assert "different whole numbers" not in run("fit", path, "--epsilon", 1).err
+    assert "different whole numbers" not in run("fit", files["several classes"]).err
+
+
 def test_predict_writes_the_labels_of_the_library(run, fitted, files, problems, tmp_path):
     for kind in ("two classes", "several classes"):
         model, out = fitted(kind), tmp_path / "labels.txt"
@@ -148,7 +164,7 @@ def _ndcg(model, X, y, groups):
 
 
 def test_spans_are_counted_as_conlleval_does():
-    from maxmargin.command_line.metrics import spans
+    from maxmargin.metrics import spans
 
     assert spans(["B-A", "I-A", "B-A", "I-B", "O", "I-B"]) == {
         (0, 2, "A"), (2, 3, "A"), (3, 4, "B"), (5, 6, "B"),
@@ -176,6 +192,30 @@ def test_cv_of_other_estimators(run, files, kind):
     assert [row["C"] for row in rows] == [0.1, 1.0]
     assert all(row["certified"] for row in rows)
     assert outcome.json["best_score"] == max(row["mean_score"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shown"),
+    [("pairs", "pairs in the right order"), ("ndcg", "NDCG"), ("map", "average precision")],
+)
+def test_figures_of_rankings_have_the_right_names(run, fitted, files, problems, loss, shown):
+    data, options = files["queries"], ["--loss", loss]
+    if loss == "map":  # two levels
+        y, qid = problems["queries"]
+        data = data.with_name("two_levels.svm")
+        lines = files["queries"].read_text().splitlines()
+        data.write_text("\n".join(f"{int(line[0] > '2')}{line[1:]}" for line in lines) + "\n")
+    assert f", {shown} 0." in run("cv", data, "--Cs", "0.1", "--folds", 3, *options).out
+    if loss != "map":
+        y, qid = problems["queries"]
+        model = fitted("queries", "--C", 0.1, *options)
+        scores = maxmargin.load(model).predict(problems["X"])
+        pairs = [
+            [float(scores[i] > scores[j]) for i in rows for j in rows if y[i] > y[j]]
+            for rows in (np.flatnonzero(qid == q) for q in np.unique(qid))
+        ]
+        found = run("evaluate", model, data, "--json").json["pairs in the right order"]
+        assert found == pytest.approx(np.mean([np.mean(p) for p in pairs if p]))
 
 
 def test_cv_keeps_queries_together(problems):

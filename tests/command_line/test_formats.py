@@ -15,7 +15,7 @@ import maxmargin
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import OnDisk, ReaderOptions, Sequences
 from maxmargin.command_line.readers.reading import find_format, read_examples
-from maxmargin.command_line.readers.templates import parse_templates
+from maxmargin.data.templates import parse_templates
 
 
 def read(path, **options):
@@ -151,7 +151,7 @@ def test_functions_of_values():
         ("w[0].middle", "no function 'middle'"),
         ("w[0].suffix0", "no function"),
         ("U1:%x[0,5]", "no column 5"),
-        ("B1:%x[0,0]", "--order 2"),
+        ("B1:%x[0,0]", "order 2"),
         ("y[0]", "the label that is to be predicted"),
         ("# nothing", "holds no templates"),
     ],
@@ -282,10 +282,44 @@ def test_wrong_tables_are_refused(refused, table, tmp_path):
     assert "line 2: 2 values for 3 columns" in refused("fit", path)
     path.write_text("a,b,c\n1,2,0\n")
     assert "which column is the label" in refused("fit", path)
-    assert "no labels" in refused("fit", path, "--label", "z")
+    message = refused("fit", path, "--label", "z")  # and not an error of another column
+    assert f"--label z: {path} has no column 'z'; its columns are a, b, c." in message
     assert "no column 'z'" in refused("fit", table, "--group", "z")
     path.write_text("")
     assert "is empty" in refused("fit", path)
+
+
+def test_a_wrong_label_is_named_even_if_another_column_has_strings(refused, table):
+    message = refused("fit", table, "--label", "lable")  # the columns label and q are strings
+    assert "no column 'lable'; its columns are a, b, c, d, e, f, label, w, q." in message
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_string_columns_are_left_out_on_request(run, refused, table, tmp_path, ending):
+    path, model = table, tmp_path / "m.safetensors"
+    if ending == "parquet":
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "table.parquet"
+        pandas.read_csv(table).to_parquet(path)
+    message = refused("fit", path)
+    assert "column 'q'" in message
+    assert "--drop NAMES" in message
+    assert run("fit", path, "--drop", "q,w", "--json", "-o", model).json["n_features"] == 6
+    labels = run("predict", model, path).out  # the model remembers what is left out
+    assert set(labels.split()) == {"yes", "no"}
+    assert run("fit", path, "--columns", "c, a", "--json", "-o", model).json["n_features"] == 2
+    assert maxmargin.load(model).feature_names_in_.tolist() == ["c", "a"]
+    assert run("evaluate", model, path, "--json").json["n_examples"] == 120
+    assert "--drop z" in refused("fit", path, "--drop", "z")
+    assert "--columns z" in refused("fit", path, "--columns", "a,z")
+
+
+def test_what_was_left_out_may_be_missing_from_new_data(run, table, tmp_path):
+    model, other = tmp_path / "m.safetensors", tmp_path / "other.csv"
+    assert run("fit", table, "--drop", "q,w", "-o", model).code == 0
+    other.write_text("\n".join(",".join(line.split(",")[:6]) for line in table.open()) + "\n")
+    assert run("predict", model, other).out == run("predict", model, table).out
 
 
 def test_parquet_files(run, table, tmp_path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -43,6 +45,11 @@ def test_every_subcommand_has_help_that_fits_a_terminal(run):
         text = run(name, "--help").out
         assert text.startswith("usage: maxmargin")
         assert max(map(len, text.splitlines())) <= 100
+
+
+def test_version(run):
+    outcome = run("--version")
+    assert (outcome.code, outcome.out) == (0, f"maxmargin {maxmargin.__version__}\n")
 
 
 def test_exit_codes_of_a_fit(files, tmp_path):
@@ -115,3 +122,58 @@ def test_ctrl_c_writes_what_was_found(run, endless, tmp_path):
     assert "stopped by Ctrl-C" in out
     assert maxmargin.load(model).stop_reason_ == "interrupted"
     assert len(run("predict", model, endless).out.splitlines()) == 3000
+
+
+@pytest.fixture
+def half_done(tmp_path):
+    """A file whose cross-validation with a kernel takes long, with a first value of C that does not."""
+    rng = np.random.default_rng(0)
+    X, path = rng.normal(size=(16000, 40)), tmp_path / "half_done.csv"
+    y = rng.integers(0, 2, 16000)
+    names = ",".join([*(f"x{k}" for k in range(40)), "y"])
+    np.savetxt(path, np.c_[X, y], delimiter=",", header=names, comments="", fmt="%.4g")
+    return path
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_search_at_once_and_prints_what_is_done(half_done):
+    options = ["--estimator", "KernelSVC", "--Cs", "1e-4,10", "--folds", "2", "--verbose", "--json"]
+    child = subprocess.Popen(
+        [*COMMAND, "cv", str(half_done), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        ended = 0
+        while ended < 2:  # both folds of the first value of C
+            ended += "stopped by" in child.stderr.readline()
+        time.sleep(3)  # within a fit of the second value
+        pressed = time.perf_counter()
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=120)
+    finally:
+        child.kill()
+    assert "stopped by" not in err  # no time was spent on the bounds of a fit that is not used
+    assert time.perf_counter() - pressed < 10  # about 0.5 s on an idle machine
+    assert child.returncode == 130
+    assert err.endswith("maxmargin cv: interrupted; no model was written.\n")
+    found = json.loads(out)
+    assert [row["folds"] for row in found["table"]] == [2, 0]
+    assert (found["best_C"], found["certified"]) == (1e-4, False)
+    assert found["table"][1]["mean_score"] is None
+
+
+def test_ctrl_c_in_a_search_over_linear_svcs_prints_what_is_done(run, files, monkeypatch):
+    cells = []
+
+    def press(self, record):
+        cells.append(record)
+        if len(cells) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("maxmargin.command_line.progress.CommandLine.__call__", press)
+    outcome = run("cv", files["two classes"], "--Cs", "0.1,1", "--folds", 4, "--verbose")
+    assert outcome.code == 130
+    assert "of 4 folds" in outcome.out
+    assert "interrupted; no model was written" in outcome.err

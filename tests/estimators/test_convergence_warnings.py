@@ -6,8 +6,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import scale
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 from tests.latent_tasks import WrongRows, rows_problem
 from tests.tiny_tasks import TinyMulticlass
 
@@ -98,6 +102,29 @@ def test_every_estimator_tells_of_a_limit(name):
     assert "stopped at max_seconds=0.0" in text
     assert "Raise max_seconds" in text
     assert "_ended" not in vars(estimator)
+
+
+def lines_of(call):
+    """The lines that the warnings of a call point to."""
+    return {(one.filename, one.lineno) for one in warnings_of(call)}
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        make_pipeline(StandardScaler(), LinearSVC(C=10.0, max_iter=2)),
+        GridSearchCV(LinearSVC(max_iter=2), {"C": [10.0]}, cv=2),
+        GridSearchCV(make_pipeline(StandardScaler(), KernelSVC(max_iter=1, tol=1e-9)), {}, cv=2),
+        OneVsRestClassifier(LinearSVC(C=10.0, max_iter=2)),
+        BaggingClassifier(LinearSVC(C=10.0, max_iter=2), 2),
+    ],
+    ids=["pipeline", "search", "search over a pipeline", "one-vs-rest", "bagging"],
+)
+def test_a_warning_below_scikit_learn_points_to_the_users_line(wrapped):
+    def call():
+        wrapped.fit(X, Y)
+
+    assert lines_of(call) == {(__file__, call.__code__.co_firstlineno + 1)}
 
 
 def test_the_gap_that_was_reached_is_named():

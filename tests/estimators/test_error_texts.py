@@ -6,9 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.tiny_tasks import TinyMulticlass
 
 import maxmargin
-from maxmargin import KernelSVC, LinearSVC, LinearSVR, MeasureSVC, data, svc_path
+from maxmargin import (
+    KernelSVC,
+    LinearSVC,
+    LinearSVCCV,
+    LinearSVR,
+    MeasureSVC,
+    StructuredSVM,
+    data,
+    svc_path,
+)
 
 X = np.random.default_rng(0).normal(size=(20, 2))
 Y = (X[:, 0] > 0).astype(int)
@@ -66,3 +79,29 @@ def test_signatures_show_the_parameters():
         if isinstance(kind, type) and issubclass(kind, BaseEstimator):
             shown = list(inspect.signature(kind).parameters)
             assert shown == list(inspect.signature(kind.__init__).parameters)[1:], name
+
+
+@pytest.mark.parametrize(
+    "search", [LinearSVC, lambda: make_pipeline(StandardScaler(), LinearSVC())]
+)
+def test_a_search_of_scikit_learn_does_not_split_data_on_disk(tmp_path, search):
+    stored = data.write(tmp_path / "rows", [(X, Y)])
+    with pytest.raises(TypeError, match=r"LinearSVCCV, or load it .* dataset.load\(\)"):
+        GridSearchCV(search(), {}).fit(stored, Y)
+    assert LinearSVCCV([0.1, 1.0], cv=2).fit(stored).best_params_["C"] in (0.1, 1.0)
+
+
+class WrongDimension(TinyMulticlass):
+    """``setup`` forgets the classes."""
+
+    def setup(self, X, Y):
+        return super().setup(X, Y) - 1
+
+
+def test_a_wrong_dimension_from_setup_is_named():
+    rows = list(np.eye(3))
+    expected = (
+        r"WrongDimension.setup returned 8, but joint_feature\(X\[0\], y\[0\]\) has shape \(9,\)"
+    )
+    with pytest.raises(ValueError, match=expected):
+        StructuredSVM(WrongDimension()).fit(rows, [0, 1, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -178,6 +179,22 @@ def test_progress_bar(fit, sklearn_callback, capfd):
     out, _ = capfd.readouterr()
     assert "fit" in out
     assert "100%" in out
+
+
+def test_notebooks_show_the_certificate(fit):
+    make, data = fit
+    est = make()
+    assert "certificate" not in est._repr_html_()
+    est.fit(*data)
+    line = est._repr_html_().rpartition("<div>")[2]
+    assert (
+        f"gap {est.gap_:.2g} (objective {est.objective_:.6g}, lower bound {est.lower_bound_:.6g})"
+        in line
+    )
+    assert f"stopped by {est.stop_reason_}, certificate exact" in line
+    assert est._repr_mimebundle_()["text/html"].endswith(line)
+    with sklearn.config_context(display="text"):
+        assert list(est._repr_mimebundle_()) == ["text/plain"]
 
 
 def test_progress_bar_through_pipeline_and_grid(sklearn_callback, capfd):

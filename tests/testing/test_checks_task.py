@@ -285,11 +285,14 @@ class UpperOfWrongSign(WrongSign):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (WrongOracle(ZERO_ONE), "loss_augmented_inference .* output too.*plus sign"),
-        (WrongSign(ZERO_ONE), "loss_augmented_inference .* output too"),
+        (
+            WrongOracle(ZERO_ONE),
+            "loss_augmented_inference .* the output with the largest loss.*plus sign",
+        ),
+        (WrongSign(ZERO_ONE), "loss_augmented_inference .* the output with the largest loss"),
         (OnlyTheLoss(ZERO_ONE), "loss_augmented_inference"),
         (NegativeScore(ZERO_ONE), "inference"),
-        (LazyOracle(ZERO_ONE), "loss_augmented_inference .* output too"),
+        (LazyOracle(ZERO_ONE), "loss_augmented_inference .* the output with the largest loss"),
         (WrongInference(ZERO_ONE), "inference"),
         (
             WrongSlack([[0, 1, 3], [3, 0, 0.5], [1, 2, 0]]),
@@ -298,8 +301,8 @@ class UpperOfWrongSign(WrongSign):
         (UpperOfWrongSign(ZERO_ONE), "loss_augmented_inference"),
         (NoReturn(ZERO_ONE), "loss_augmented_inference .* returned None"),
         (NoReturnOfInference(ZERO_ONE), "inference .* returned None"),
-        (ChainWithoutLoss(), "loss_augmented_inference .* output too"),
-        (ChainWrongSign(), "loss_augmented_inference .* output too"),
+        (ChainWithoutLoss(), "loss_augmented_inference .* the output with the largest loss"),
+        (ChainWrongSign(), "loss_augmented_inference .* the output with the largest loss"),
     ],
     ids=lambda v: type(v).__name__ if not isinstance(v, str) else "",
 )
@@ -341,5 +344,10 @@ def test_outputs_of_longer_inputs_do_not_accuse_a_right_task():
     X = [RNG.normal(size=n) for n in (3, 9, 5, 12)]
     Y = [(0, 2), (4, 9), (1, 5), (8, 12)]
     check_task(Segment(), X, Y)
-    with pytest.raises(AssertionError, match=r"loss_augmented_inference .* output too"):
+    sentence = (
+        r"^loss_augmented_inference .* does not return the output with the largest loss plus score"
+    )
+    with pytest.raises(AssertionError, match=sentence) as error:
         check_task(SegmentWithoutLoss(), X, Y)
+    lines = str(error.value).splitlines()  # the outputs may be long, so they are below the sentence
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["returned", "better"]

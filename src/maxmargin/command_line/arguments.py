@@ -70,6 +70,10 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--group", metavar="NAME", help="the column of query ids (tables)")
     group.add_argument("--weight", metavar="NAME", help="the column of sample weights (tables)")
     group.add_argument(
+        "--columns", metavar="NAMES", help='the feature columns, such as "age,income" (tables)'
+    )
+    group.add_argument("--drop", metavar="NAMES", help="columns to leave out (tables)")
+    group.add_argument(
         "--group-sizes",
         metavar="FILE",
         help="file with the number of consecutive samples of each query (svmlight)",
@@ -115,6 +119,8 @@ def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
         label=chosen.label,
         group=chosen.group,
         weight=chosen.weight,
+        columns=chosen.columns,
+        drop=chosen.drop,
         group_sizes=chosen.group_sizes,
         fields=fields,
         template=template,
@@ -130,8 +136,8 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
     group.add_argument(
         "--estimator",
         metavar="NAME",
-        help="LinearSVC (default for classes), LinearSVR (default for fractional labels), RankSVM (default "
-        "for files with qid), SequenceTagger (default for sequences), MeasureSVC, KernelSVC",
+        help="LinearSVC (default for classes), LinearSVR (default for fractional labels and with --epsilon), "
+        "RankSVM (default for files with qid), SequenceTagger (default for sequences), MeasureSVC, KernelSVC",
     )
     if not for_cv:
         group.add_argument(

@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
     PIPE = 141
 
 
-class CommandError(Exception):
+class CommandError(ValueError):
     """A message for the user, in one line, and the exit code."""
 
     def __init__(self, text: str, code: ExitCode = ExitCode.USAGE) -> None:

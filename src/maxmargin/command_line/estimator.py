@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from maxmargin.command_line.readers.examples import (
 
 NAMES = ("LinearSVC", "LinearSVR", "RankSVM", "SequenceTagger", "MeasureSVC", "KernelSVC")
 
+#: more whole numbers than this as labels are probably not classes
+MANY_CLASSES = 100
 #: options whose value is a parameter of the same meaning
 _SAME = ("tol", "loss", "measure", "epsilon", "kernel", "gamma", "class_weight", "multi_class",
          "order", "solver", "n_jobs", "engine", "max_iter", "checkpoint")  # fmt: skip
@@ -39,25 +42,33 @@ def chosen_name(chosen: argparse.Namespace, examples: Examples) -> str:
     """The name of the estimator: the one of --estimator, or the default for these examples."""
     name: str | None = chosen.estimator
     if name is None:
-        return default_name(examples)
+        return default_name(examples, regression=getattr(chosen, "epsilon", None) is not None)
     known = {known.lower(): known for known in NAMES}
     if name.lower() not in known:
         raise CommandError(f"--estimator {name}: use one of {', '.join(NAMES)}.")
     return known[name.lower()]
 
 
-def default_name(examples: Examples) -> str:
-    """The estimator for the kind of examples."""
+def default_name(examples: Examples, *, regression: bool = False) -> str:
+    """The estimator for the kind of examples; with an option of regression, labels are numbers."""
     if are_sequences(examples) or isinstance(examples, Sequences):
         return "SequenceTagger"
     if examples.group is not None:
         return "RankSVM"
     if isinstance(examples, Samples):
-        y = examples.y
-        return "LinearSVR" if y is not None and y.dtype.kind == "f" else "LinearSVC"
-    classes = examples.data.classes
+        y, classes = examples.y, None if examples.y is None else np.unique(examples.y)
+    else:
+        y, classes = examples.data.y, examples.data.classes  # type: ignore[assignment]
     fractional = classes is None or (classes.dtype.kind == "f" and (classes % 1 != 0).any())
-    return "LinearSVR" if fractional and examples.data.y is not None else "LinearSVC"
+    if y is not None and (regression or fractional):
+        return "LinearSVR"
+    if classes is not None and classes.dtype.kind in "iuf" and len(classes) > MANY_CLASSES:
+        warnings.warn(
+            f"the labels are {len(classes):,} different whole numbers, which are trained as classes. Are "
+            "they quantities? Then use regression: --estimator LinearSVR, or --epsilon.",
+            stacklevel=2,
+        )
+    return "LinearSVC"
 
 
 def suited(examples: Examples, name: str, path: str) -> Examples:

@@ -10,16 +10,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from maxmargin._version import __version__
 from maxmargin.command_line.arguments import EXIT_CODES
-from maxmargin.command_line.commands import (
-    convert,
-    cv,
-    evaluate,
-    fit,
-    predict,
-    versions,
-    warmup,
-)
+from maxmargin.command_line.commands import convert, cv, evaluate, fit, predict, versions, warmup
 from maxmargin.command_line.errors import CommandError, ExitCode
 
 SUBCOMMANDS = (fit, predict, evaluate, cv, convert, warmup, versions)
@@ -62,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"maxmargin {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="subcommand")
     for module in SUBCOMMANDS:
         module.add_parser(subparsers)

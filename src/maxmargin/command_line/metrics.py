@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import AnyArray, Examples, Sequences, are_sequences
+from maxmargin.metrics import are_span_labels, span_scores
 
 #: name of a metric and its value
 Metrics = dict[str, float]
@@ -57,40 +57,25 @@ def _of_classes(estimator: Any, X: Any, y: AnyArray) -> Metrics:
 
 
 def _of_regression(y: AnyArray, predicted: AnyArray) -> Metrics:
-    errors = predicted - y
-    spread = float(np.var(y))
     out = {
-        "mean squared error": float(np.mean(errors**2)),
-        "mean absolute error": float(np.mean(np.abs(errors))),
+        "mean squared error": float(np.mean((predicted - y) ** 2)),
+        "mean absolute error": float(np.mean(np.abs(predicted - y))),
     }
-    if spread > 0.0:
-        out["R2"] = 1.0 - out["mean squared error"] / spread
+    if np.var(y) > 0.0:
+        out["R2"] = 1.0 - out["mean squared error"] / float(np.var(y))
     return out
 
 
 def _of_ranking(estimator: Any, X: Any, y: AnyArray, group: AnyArray | None) -> Metrics:
-    own = hasattr(X, "group")  # a data set has its own labels and groups
-    right = estimator.score(X) if own else estimator.score(X, y, group)
-    group = np.zeros(len(y)) if group is None else group
+    """The same figures for every loss; the gains of NDCG are 2^relevance - 1."""
+    from maxmargin.estimators.linear.queries import list_quality, pair_accuracy
+
+    scores, group = estimator.predict(X), np.zeros(len(y)) if group is None else group
+    gains, ones = np.exp2(y - min(float(y.min()), 0.0)) - 1.0, np.ones(len(y))
     return {
-        "pairs in the right order": float(right),
-        "NDCG@10": _ndcg(estimator.predict(X), y, group, 10),
+        "pairs in the right order": pair_accuracy(scores, y.astype(float), group, ones),
+        "NDCG@10": list_quality(scores, gains, group, ones, 10, "ndcg"),
     }
-
-
-def _ndcg(scores: AnyArray, y: AnyArray, group: AnyArray, k: int) -> float:
-    """Mean over queries with a relevant sample; gains are 2^relevance - 1."""
-    gains = np.exp2(y - min(float(y.min()), 0.0)) - 1.0
-    discount = 1.0 / np.log2(np.arange(k) + 2.0)
-    found = []
-    for query in np.unique(group):
-        rows = np.flatnonzero(group == query)
-        own = gains[rows]
-        best = np.sort(own)[::-1][:k]
-        if best[0] > 0.0:
-            got = own[np.argsort(-scores[rows], kind="stable")][:k]
-            found.append((got @ discount[: len(got)]) / (best @ discount[: len(best)]))
-    return float(np.mean(found)) if found else float("nan")
 
 
 def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:
@@ -99,64 +84,12 @@ def _of_sequences(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics
     ]
     if not pairs:
         raise CommandError("the input holds no tokens.")
+    whole = [list(y) == list(p) for y, p in zip(truth, predicted, strict=True)]
     out = {
         "accuracy over tokens": sum(a == b for a, b in pairs) / len(pairs),
-        "sequences without an error": sum(
-            list(y) == list(p) for y, p in zip(truth, predicted, strict=True)
-        )
-        / len(truth),
+        "sequences without an error": sum(whole) / len(truth),
     }
-    if _is_bio(truth):
-        out |= _of_spans(truth, predicted)
-    return out
-
-
-def _is_bio(sequences: Iterable[Sequence[Any]]) -> bool:
-    """Whether the labels are those of spans: O, B-name, I-name."""
-    seen = {str(label) for labels in sequences for label in labels}
-    return any(label.startswith("B-") for label in seen) and all(
-        label == "O" or label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in seen
-    )
-
-
-def _of_spans(truth: list[list[Any]], predicted: list[list[Any]]) -> Metrics:
-    """Precision, recall and F1 of whole spans, as conlleval counts them."""
-    right = n_true = n_predicted = 0
-    for labels, guess in zip(truth, predicted, strict=True):
-        own, other = spans(labels), spans(guess)
-        right += len(own & other)
-        n_true += len(own)
-        n_predicted += len(other)
-    precision = right / n_predicted if n_predicted else 0.0
-    recall = right / n_true if n_true else 0.0
-    total = precision + recall
-    return {
-        "precision of spans": precision,
-        "recall of spans": recall,
-        "F1 of spans": 2 * precision * recall / total if total else 0.0,
-    }
-
-
-def spans(labels: Sequence[Any]) -> set[tuple[int, int, str]]:
-    """Spans (begin, end, name) of B-, I- (also E-, S-, L-, U-) labels, as conlleval reads them.
-
-    An I- label that follows another name, or O, begins a span.
-
-    >>> sorted(spans(["B-NP", "I-NP", "O", "I-VP", "B-VP"]))
-    [(0, 2, 'NP'), (3, 4, 'VP'), (4, 5, 'VP')]
-    """
-    out: set[tuple[int, int, str]] = set()
-    begin, open_name = 0, ""
-    for at, label in enumerate([*map(str, labels), "O"]):
-        kind, _, name = label.partition("-")
-        if open_name and (kind in ("O", "B", "S", "U") or name != open_name):
-            out.add((begin, at, open_name))
-            open_name = ""
-        if kind == "O":
-            continue
-        if not open_name:
-            begin, open_name = at, name
-        if kind in ("E", "L", "S", "U"):
-            out.add((begin, at + 1, name))
-            open_name = ""
+    if are_span_labels(label for labels in truth for label in labels):
+        names = ("precision of spans", "recall of spans", "F1 of spans")
+        out |= dict(zip(names, span_scores(truth, predicted), strict=True))
     return out

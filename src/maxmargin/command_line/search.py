@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,51 +25,80 @@ from maxmargin.command_line.readers.examples import (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of C: the scores on the folds, the largest gap, and whether all fits are certified."""
+    """One value of C: the scores on the folds, the largest gap, and whether all fits are certified.
+
+    Folds are missing after Ctrl-C.
+    """
 
     C: float
     mean: float
     std: float
     gap: float
     converged: bool
+    n_folds: int
+    n_missing: int
+
+
+class _Stopped(BaseException):
+    """Ctrl-C. No fit catches it: after KeyboardInterrupt, a fit would first compute the bounds of a model
+    that a search does not use."""
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _Stopped
 
 
 def search(
     template: Any, values: list[float], folds: int, scoring: str | None, examples: Examples
 ) -> list[Setting]:
-    """Fit every value of C, in ascending order, on every fold."""
+    """Fit every value of C, in ascending order, on every fold. After Ctrl-C, cells are missing."""
     examples = in_memory(examples)
     options = fitting.training(template, examples)
     if type(template).__name__ == "LinearSVC":
         return _linear(template, values, folds, scoring, options)
     parts = list(splits(template, examples, folds))
-    return [
-        _setting(C, [_cell(template, C, options, *part, scoring) for part in parts]) for C in values
-    ]
+    cells: dict[float, list[_Cell]] = {C: [] for C in values}
+    main = threading.current_thread() is threading.main_thread()  # only there are handlers set
+    before = signal.signal(signal.SIGINT, _stop) if main else None
+    try:
+        for C, part in product(values, parts):
+            cells[C].append(_cell(template, C, options, *part, scoring))
+    except _Stopped:
+        pass
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+    return [_setting(C, found, len(parts)) for C, found in cells.items()]
 
 
-def best_of(found: list[Setting]) -> Setting:
-    """The best mean score; of equal ones the smallest C."""
-    return max(found, key=lambda setting: (setting.mean, -setting.C))
+def best_of(found: list[Setting]) -> Setting | None:
+    """The best mean score over all folds; of equal ones the smallest C."""
+    complete = [setting for setting in found if not setting.n_missing]
+    return max(complete, key=lambda setting: (setting.mean, -setting.C), default=None)
 
 
 def refit(template: Any, C: float, examples: Examples) -> Any:
-    """The estimator with this C, fitted to all examples."""
-    return _fitted(template, C, fitting.training(template, examples))
+    """The estimator with this C, fitted to all examples; after Ctrl-C with what was found."""
+    from maxmargin import return_on_interrupt
+
+    with return_on_interrupt():
+        return _fitted(template, C, fitting.training(template, examples))
 
 
-def in_words(found: list[Setting], name: str, scoring: str | None) -> str:
+def in_words(found: list[Setting], template: Any, scoring: str | None) -> str:
     """A table, and the best value."""
     from maxmargin.command_line.tables import table
 
     rows = [["C", "mean score", "std", "largest gap", ""]]
-    rows += [
-        [f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}",
-         "certified" if row.converged else "not certified"]
-        for row in found
-    ]  # fmt: skip
+    for row in found:
+        state = "certified" if row.converged else "not certified"
+        if row.n_missing:
+            state = f"{row.n_folds - row.n_missing} of {row.n_folds} folds"
+        rows.append([f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}", state])
     best = best_of(found)
-    return f"{table(rows)}\nbest: C={best.C:g}, {scoring or _SCORES[name]} {best.mean:.4f}"
+    score = _SCORES.get(str(getattr(template, "loss", "")), _SCORES[type(template).__name__])
+    last = "" if best is None else f"\nbest: C={best.C:g}, {scoring or score} {best.mean:.4f}"
+    return table(rows) + last
 
 
 _SCORES = {
@@ -75,15 +107,21 @@ _SCORES = {
     "MeasureSVC": "the measure",
     "LinearSVR": "R2",
     "RankSVM": "pairs in the right order",
+    "ndcg": "NDCG",  # losses of RankSVM, whose score follows the loss
+    "map": "average precision",
     "SequenceTagger": "accuracy over tokens",
 }
 #: score, gap, and whether the fit is certified
 _Cell = tuple[float, float, bool]
 
 
-def _setting(C: float, cells: list[_Cell]) -> Setting:
-    scores, gaps, converged = zip(*cells, strict=True)
-    return Setting(C, float(np.mean(scores)), float(np.std(scores)), max(gaps), all(converged))
+def _setting(C: float, cells: list[_Cell], n_folds: int) -> Setting:
+    n_missing = n_folds - len(cells)
+    if not cells:
+        return Setting(C, np.nan, np.nan, np.nan, False, n_folds, n_missing)
+    scores, gaps, converged = (list(column) for column in zip(*cells, strict=True))
+    mean, std = float(np.mean(scores)), float(np.std(scores))
+    return Setting(C, mean, std, max(gaps), all(converged), n_folds, n_missing)
 
 
 def _linear(
@@ -107,18 +145,18 @@ def _linear(
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(**options)
-    columns = [
-        [model.cv_results_[f"split{k}_{name}"].tolist() for k in range(model.n_splits_)]
-        for name in ("test_score", "gap", "converged")
-    ]
-    found = [
-        _setting(
-            C, [(score[at], gap[at], done[at]) for score, gap, done in zip(*columns, strict=True)]
-        )
-        for at, C in enumerate(model.cv_results_["param_C"].tolist())
-    ]
-    return sorted(found, key=lambda setting: setting.C)
+        try:
+            model.fit(**options)
+        except KeyboardInterrupt:
+            if not hasattr(model, "cv_results_"):
+                raise
+    results, cells = model.cv_results_, {C: list[_Cell]() for C in values}
+    for at, C in enumerate(results["param_C"].tolist()):
+        for k in range(model.n_splits_):
+            cell = [results[f"split{k}_{name}"][at] for name in ("test_score", "gap", "converged")]
+            if not np.isnan(results[f"split{k}_gap"][at]):  # as after Ctrl-C
+                cells[C].append((float(cell[0]), float(cell[1]), bool(cell[2])))
+    return [_setting(C, found, model.n_splits_) for C, found in cells.items()]
 
 
 def _cell(

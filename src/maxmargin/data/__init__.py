@@ -1,6 +1,7 @@
 """Feature matrices for training, in memory, on disk or matrix-free."""
 
 from maxmargin.data.columns import LazyColumn
+from maxmargin.data.conll import read_conll
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
@@ -27,6 +28,7 @@ __all__ = [
     "hstack",
     "is_design",
     "open",
+    "read_conll",
     "read_parquet",
     "read_svmlight",
     "shard_bounds",

@@ -178,6 +178,13 @@ class Dataset:
             f"<Dataset of {rows} and {m.n_features} features, {self.dtype}, {m.layout}, {shards}>"
         )
 
+    def __array__(self, *args: Any, **options: Any) -> AnyArray:
+        """Refuse to become an array, as the cross-validation of scikit-learn would make it."""
+        raise TypeError(
+            "a data set on disk is not an array, and scikit-learn cannot split it. Pass it to fit or "
+            "LinearSVCCV, or load it if it fits into memory: X, y, sample_weight = dataset.load()."
+        )
+
     def __len__(self) -> int:
         """Number of examples: rows, or sequences if the data set holds sequences."""
         return self._unit_starts[-1]

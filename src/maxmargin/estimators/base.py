@@ -19,6 +19,7 @@ from maxmargin.core.result import (
     SolveResult,
     Start,
     StopReason,
+    bounds_in_words,
     relative_gap,
 )
 from maxmargin.core.stopping import RelativeGap, StoppingRule
@@ -179,6 +180,24 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         state.pop("_ended", None)
         state.pop("_watch", None)
         return state
+
+    def _certificate_html(self) -> str:
+        """One line below scikit-learn's diagram in a notebook; empty before the fit."""
+        if not hasattr(self, "stop_reason_"):
+            return ""
+        bounds = bounds_in_words(self.objective_, self.lower_bound_, self.gap_)
+        return (
+            f"<div>{bounds}; stopped by {self.stop_reason_}, certificate {self.certificate_}</div>"
+        )
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._certificate_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._certificate_html()
+        return bundle
 
     def save(self, path: str | os.PathLike[str]) -> Self:
         """Write the fitted estimator to a file, which :func:`maxmargin.load` reads.

@@ -6,7 +6,6 @@ fit consists of (classes, pairs, folds, values of C), and there is one warning.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
@@ -16,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.core.interrupts import interrupt, outermost
 from maxmargin.core.result import bounds_in_words, relative_gap
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.estimators.base import with_callbacks
 from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.grid_watch import EarlyStop
@@ -82,9 +82,8 @@ def report_fit(estimator: Any, *, returns: bool) -> None:
         # do not count problems that reached their own goal if others did not
         missed = [why for why in missed if why not in ("gap", "sampled")] or missed
         several = f" in {len(missed)} of {len(ended)} problems" if len(ended) > 1 else ""
-        _warn(
-            f"{name}: {_cause(kind, estimator)}{several}; {_reached(estimator)}. {ADVICE[kind]}", 4
-        )
+        text = f"{name}: {_cause(kind, estimator)}{several}; {_reached(estimator)}. {ADVICE[kind]}"
+        warn_user(text, ConvergenceWarning)
 
 
 def report_path(name: str, fits: Sequence[Any], interrupted: bool, *, returns: bool) -> None:
@@ -176,17 +175,14 @@ def stopped_early(
     if not n_done:
         raise ValueError(f"{cause} before any setting was trained on every fold.")
     if reason != "callback":
-        _warn(f"{cause}: {done}, and the best of these is taken.", 5)
+        warn_user(f"{cause}: {done}, and the best of these is taken.", ConvergenceWarning)
 
 
 def _warn_of_cells(which: str, kinds: list[str], known: str, template: Any) -> None:
     kinds = list(dict.fromkeys(kinds))
     causes = " or ".join(_cause(kind, template) for kind in kinds)
-    _warn(f"{which} {causes}; {known}. {' '.join(ADVICE[kind] for kind in kinds)}", 6)
-
-
-def _warn(text: str, stacklevel: int) -> None:
-    warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+    text = f"{which} {causes}; {known}. {' '.join(ADVICE[kind] for kind in kinds)}"
+    warn_user(text, ConvergenceWarning)
 
 
 def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | None:

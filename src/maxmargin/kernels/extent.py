@@ -10,12 +10,12 @@ eigenvalue, the function is not a positive semidefinite kernel.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.kernels.functions import RBF, FromCallable, Kernel
 from maxmargin.kernels.rows import NOT_FINITE, KernelRows
 
@@ -79,12 +79,10 @@ def semidefinite(K: Any, eigenvalues: Any = None) -> bool:
 
 def warn_of_no_kernel() -> None:
     """Warn that there is no lower bound, and say why."""
-    warnings.warn(
+    warn_user(
         "the kernel function is not symmetric and positive semidefinite, by more than rounding in double "
         "precision explains: the fit has no lower bound. If the function computes in single precision, use "
         "double precision. If it is indefinite on purpose, set its attribute positive_semidefinite to False.",
-        UserWarning,
-        stacklevel=2,
     )
 
 

@@ -6,12 +6,12 @@ Attributes that a table cannot describe, such as a task, are made from other val
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.data.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.linear.linear_svc import LinearSVC
@@ -302,10 +302,8 @@ def check_task(task: Any, name: str, dim: int) -> None:
             f"{task!r}."
         )
     if type(task).__name__ != name:
-        warnings.warn(
+        warn_user(
             f"the weights were trained for a task of class {name}; the one given is a {type(task).__name__}.",
-            UserWarning,
-            stacklevel=4,
         )
     try:
         own = task.dim

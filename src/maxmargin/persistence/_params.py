@@ -5,9 +5,9 @@ They are not checked beyond that: an estimator validates its parameters when it 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.files.codec import CONTRADICTIONS, Decoder, Encoder, FormatError
 from maxmargin.persistence._fields import section
 from maxmargin.persistence._objects import convert, makers, own_loss
@@ -32,11 +32,9 @@ def storable_params(estimator: Any) -> dict[str, Any]:
         except CONTRADICTIONS as error:
             if own is not None:
                 raise
-            warnings.warn(
+            warn_user(
                 f"the parameter {name}={value!r} cannot be stored ({error}); the loaded estimator will have "
                 "the default instead. Its predictions do not depend on it.",
-                UserWarning,
-                stacklevel=4,
             )
     return out
 

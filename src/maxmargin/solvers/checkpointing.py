@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import warnings
 from typing import Any, Protocol
 
 from maxmargin.checkpoints import (
@@ -19,6 +18,7 @@ from maxmargin.checkpoints import (
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.contract.risk import WideFit
 from maxmargin.core.result import IterationRecord
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.history_columns import history_columns
 from maxmargin.solvers.solver_state import differences, kept_memory, snapshot
@@ -124,11 +124,9 @@ class CheckpointWriter:
         try:
             write_file(self._path, self.about, {"parts": self.parts})
         except OSError as error:
-            warnings.warn(
+            warn_user(
                 f"the checkpoint {self._path} could not be written: {error}. The fit continues; an earlier "
                 "checkpoint is still there.",
-                UserWarning,
-                stacklevel=2,
             )
         self._written, self._iterations = time.perf_counter(), len(driver.history)
         self.seconds = self._written - started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -27,6 +26,7 @@ from maxmargin.core.result import (
     relative_gap,
 )
 from maxmargin.core.stopping import StoppingRule, stops
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.solvers.base import Problem, Solver, SolverState
 from maxmargin.solvers.checkpointing import CheckpointWriter, require_same
@@ -259,11 +259,9 @@ class Driver:
         """Warn once if workers of the engine are idle meanwhile."""
         if not (self.warned or engine.durable):
             self.warned = True
-            warnings.warn(
+            warn_user(
                 f"{what} in this process and its memory: the workers of {type(engine).__name__} only "
                 f"evaluate the risk. To use them for all the work, pass {instead}.",
-                UserWarning,
-                stacklevel=5,
             )
 
     def _late(self) -> bool:

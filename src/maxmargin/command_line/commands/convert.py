@@ -77,7 +77,7 @@ def _target_format(path: str) -> str:
         return "folder"
     try:
         found = find_format(path)
-    except CommandError:
+    except ValueError:
         found = ""
     if found not in TARGETS:
         raise CommandError(f"{path}: which format? Use --to with one of {', '.join(TARGETS)}.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """
 Train for several values of C on all folds but one, and score on that one. The certificate of every
 fit is checked. With --output, the best C is fitted to all examples. Samples of a query stay
-together.
+together. Ctrl-C ends the search and prints the folds that are done.
 """
 EXAMPLES = """
 maxmargin cv train.svm --output best.safetensors
@@ -68,22 +68,27 @@ def run(chosen: argparse.Namespace) -> int:
     template = estimators.make(name, chosen, examples)
     found = search.search(template, values, chosen.folds, chosen.scoring, examples)
     best = search.best_of(found)
+    interrupted = any(setting.n_missing for setting in found)
     certified = all(setting.converged for setting in found)
     final: Any = None
-    if chosen.output is not None:
+    if chosen.output is not None and best is not None and not interrupted:
         final = search.refit(template, best.C, examples)
         fit.write(final, chosen.output, Read(examples, read.options))
         certified = certified and bool(final.converged_)
+        interrupted = final.stop_reason_ == "interrupted"
     if chosen.json:
         out = {"estimator": name, "certified": certified, **_as_json(found, best)}
         if final is not None:
             out |= {"model": report.certificate(final), "output": chosen.output}
         report.print_json(out)
     else:
-        print(search.in_words(found, name, chosen.scoring))
+        print(search.in_words(found, template, chosen.scoring))
         if final is not None:
             print(report.certificate_in_words(final))
-            print(f"model of C={best.C:g} written to {chosen.output}")
+            print(f"model of C={final.C:g} written to {chosen.output}")
+    if interrupted:
+        left = "the model is the best one found" if final is not None else "no model was written"
+        raise CommandError(f"interrupted; {left}.", ExitCode.INTERRUPTED)
     return int(ExitCode.DONE if certified else ExitCode.NOT_CERTIFIED)
 
 
@@ -97,7 +102,7 @@ def _values(text: str) -> list[float]:
     return values
 
 
-def _as_json(found: list[Setting], best: Setting) -> dict[str, Any]:
+def _as_json(found: list[Setting], best: Setting | None) -> dict[str, Any]:
     from maxmargin.command_line.report import finite
 
     table = [
@@ -107,7 +112,9 @@ def _as_json(found: list[Setting], best: Setting) -> dict[str, Any]:
             "std_score": finite(setting.std),
             "largest_gap": finite(setting.gap),
             "certified": setting.converged,
+            "folds": setting.n_folds - setting.n_missing,
         }
         for setting in found
     ]
-    return {"best_C": best.C, "best_score": best.mean, "table": table}
+    chosen = (None, None) if best is None else (best.C, finite(best.mean))
+    return {"best_C": chosen[0], "best_score": chosen[1], "table": table}

@@ -24,13 +24,9 @@ maxmargin evaluate chunks.safetensors test.conll --json
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand to the parser."""
     parser = add_subparser(
-        subparsers,
-        "evaluate",
-        "compare predictions with the labels of a file",
-        "MODEL DATA",
-        DESCRIPTION,
-        EXAMPLES,
-    )
+        subparsers, "evaluate", "compare predictions with the labels of a file", "MODEL DATA",
+        DESCRIPTION, EXAMPLES,
+    )  # fmt: skip
     add_model_and_data(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_input_options(parser)

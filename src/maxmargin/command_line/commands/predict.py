@@ -38,13 +38,9 @@ cut -d' ' -f1,2 test.conll | maxmargin predict chunks.safetensors -
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand to the parser."""
     parser = add_subparser(
-        subparsers,
-        "predict",
-        "predict labels or scores with a model",
-        "MODEL DATA",
-        DESCRIPTION,
+        subparsers, "predict", "predict labels or scores with a model", "MODEL DATA", DESCRIPTION,
         EXAMPLES,
-    )
+    )  # fmt: skip
     add_model_and_data(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="instead of standard output")
     parser.add_argument("--scores", action="store_true", help="decision values in place of labels")
@@ -85,7 +81,7 @@ def _format(path: str, trained: str | None) -> str:
 
     try:
         found = find_format(path)
-    except CommandError:
+    except ValueError:
         if trained is None or not (os.path.exists(path) or "://" in path):
             raise
         return trained

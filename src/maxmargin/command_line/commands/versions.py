@@ -9,16 +9,8 @@ from typing import Any
 
 from maxmargin._version import __version__
 
-REQUIRED = (
-    "numpy",
-    "scipy",
-    "numba",
-    "llvmlite",
-    "scikit-learn",
-    "joblib",
-    "threadpoolctl",
-    "safetensors",
-)
+REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl",
+            "safetensors")  # fmt: skip
 OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
 
 

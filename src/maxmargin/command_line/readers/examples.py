@@ -122,6 +122,9 @@ class ReaderOptions:
     label: str | None = None
     group: str | None = None
     weight: str | None = None
+    #: feature columns of a table, and columns to leave out: names with commas between them
+    columns: str | None = None
+    drop: str | None = None
     #: file with the number of consecutive samples of each query
     group_sizes: str | None = None
     #: names of the columns
@@ -160,8 +163,8 @@ class ReaderOptions:
         return replace(self, **drop)
 
 
-_KEPT = ("format", "label", "group", "weight", "fields", "template", "delimiter", "no_header",
-         "zero_based")  # fmt: skip
+_KEPT = ("format", "label", "group", "weight", "columns", "drop", "fields", "template", "delimiter",
+         "no_header", "zero_based")  # fmt: skip
 _FLAGS = ("no_header", "zero_based")
 
 

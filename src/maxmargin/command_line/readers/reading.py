@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import OnDisk, Read, ReaderOptions
-from maxmargin.command_line.readers.text import blocks, plain_name
+from maxmargin.command_line.readers.examples import OnDisk, Read, ReaderOptions, Sequences
 
 #: names of formats, with a line for the help
 FORMATS = {
@@ -48,6 +47,8 @@ def find_format(path: str) -> str:
     """The format of a path: by its end, or by the first lines of the file."""
     if os.path.isdir(path):
         return _format_of_folder(path)
+    from maxmargin.data.compressed import plain_name
+
     name = plain_name(path)
     ending = name.rsplit(".", 1)[-1] if "." in os.path.basename(name) else ""
     for known, endings in _ENDINGS.items():
@@ -66,6 +67,8 @@ def _format_of_folder(path: str) -> str:
 
 
 def _sniffed(path: str) -> str:
+    from maxmargin.data.compressed import blocks
+
     if path == "-":
         raise CommandError("standard input needs --format.")
     if os.path.isfile(path) or "://" in path:
@@ -84,18 +87,27 @@ def _sniffed(path: str) -> str:
 
 
 def _reader(name: str) -> Callable[[str, ReaderOptions], Read]:
-    from maxmargin.command_line.readers import columns, crfsuite, svmlight, table
+    from maxmargin.command_line.readers import crfsuite, svmlight, table
 
     return {
         "svmlight": svmlight.read,
         "svm-hmm": svmlight.read_sequences,
-        "columns": columns.read,
-        "conllu": columns.read_conllu,
+        "columns": _read_columns,
+        "conllu": _read_columns,
         "crfsuite": crfsuite.read,
         "csv": table.read,
         "parquet": table.read,
         "folder": _open_folder,
     }[name]
+
+
+def _read_columns(path: str, options: ReaderOptions) -> Read:
+    """The sequences of columns, and the options with the names and templates that were found out."""
+    from maxmargin.data.conll import ColumnOptions, read_columns
+
+    own = ColumnOptions(*(getattr(options, name) for name in ColumnOptions._fields))
+    X, y, found = read_columns(path, own, conllu=options.format == "conllu")
+    return Read(Sequences(X, y), replace(options, **found._asdict()))  # type: ignore[arg-type]
 
 
 def _open_folder(path: str, options: ReaderOptions) -> Read:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.checked_matrices import validate_data
@@ -309,10 +309,9 @@ BaseSearchCV.register(LinearSVCCV)
 def _warn_about_missing_classes(table: GridTable, factors: list[list[Array | None]]) -> None:
     n_missing = sum(factor is None for by_split in factors for factor in by_split)
     if n_missing:
-        warnings.warn(
+        warn_user(
             f"{n_missing * len(table.Cs)} of {table.size * table.n_splits} cells have score NaN, "
             "because a class is missing from their training samples or has no weight there. Use stratified "
             "folds, or fewer of them.",
             FitFailedWarning,
-            stacklevel=3,
         )

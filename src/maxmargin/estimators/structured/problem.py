@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
@@ -12,7 +11,8 @@ import numpy as np
 
 from maxmargin.core.contract.examples import Examples
 from maxmargin.core.engine import Engine
-from maxmargin.core.vectors import Array
+from maxmargin.core.user_warnings import warn_user
+from maxmargin.core.vectors import Array, SparseVector
 from maxmargin.estimators.base import _seed
 from maxmargin.estimators.structured.kernel_inputs import (
     Mapped,
@@ -25,7 +25,7 @@ from maxmargin.estimators.structured.kernel_inputs import (
 from maxmargin.estimators.weights import weigh
 from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.risks.structured.risk import TaskRisk
-from maxmargin.tasks.base import Bounded
+from maxmargin.tasks.base import Bounded, Task
 
 #: examples for which inference is tested when a fit has learned nothing
 MOST_ASKED = 20
@@ -72,6 +72,8 @@ class StructuredProblem:
                 f"features, a positive int, but it returned {dim!r}."
             )
         self.dim: int = int(dim)
+        if last is None:
+            _check_dimension(self.task, self.inputs, y, self.dim)
         names = getattr(self.task, "feature_names", None)
         self.weights = weigh(svm, self.dim, names)
         self.omega = self.weights.norm
@@ -147,6 +149,19 @@ class StructuredProblem:
         self._workers.__exit__(*error)
 
 
+def _check_dimension(task: Any, X: Sequence[Any], y: Sequence[Any], dim: int) -> None:
+    """Compare the dimension with the first joint feature of a task that is written in Python."""
+    if not isinstance(task, Task) or type(task).pack is not Task.pack:
+        return
+    psi = task.joint_feature(X[0], y[0])
+    shape = (psi.size,) if isinstance(psi, SparseVector) else np.shape(psi)
+    if shape != (dim,):
+        raise ValueError(
+            f"{type(task).__name__}.setup returned {dim}, but joint_feature(X[0], y[0]) has shape {shape}. "
+            "setup must return the length of the joint features."
+        )
+
+
 def warn_if_never_wrong(
     task: Any, X: Sequence[Any], y: Sequence[Any], rescaling: str, dim: int
 ) -> None:
@@ -163,11 +178,9 @@ def warn_if_never_wrong(
         found = found.y if isinstance(found, Bounded) else found
         if task.loss(own, found) > 0.0:
             return
-    warnings.warn(
+    warn_user(
         f"{type(task).__name__}.{ask.__name__} returned nothing but the true outputs, so nothing was "
         "learned: the objective is 0 at weights of 0. At w = 0 it must return an output of largest loss: "
         "check that it adds "
         "loss(y, y_hat) to the score, with a plus sign. Use maxmargin.testing.check_task(task, X, y).",
-        UserWarning,
-        stacklevel=3,
     )

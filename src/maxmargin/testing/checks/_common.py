@@ -53,16 +53,27 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def require_close(found: float, expected: float, what: str, scale: float = 0.0) -> None:
+def require_close(
+    found: float, expected: float, what: str, scale: float = 0.0, outputs: tuple[Any, ...] = ()
+) -> None:
     """Require that two numbers are equal up to rounding; ``scale`` is the size of the summed terms."""
-    room = RTOL * max(1.0, abs(expected), abs(scale))
-    require(abs(found - expected) <= room, f"{what}: found {found!r}, expected {expected!r}")
+    if not abs(found - expected) <= RTOL * max(1.0, abs(expected), abs(scale)):
+        raise AssertionError(f"{what}: found {found!r}, expected {expected!r}{_shown(outputs)}")
 
 
-def require_at_least(found: float, bound: float, what: str, scale: float = 0.0) -> None:
-    """Require ``found >= bound`` up to rounding."""
-    room = RTOL * max(1.0, abs(bound), abs(scale))
-    require(found >= bound - room, f"{what}: found {found!r}, but it must be at least {bound!r}")
+def require_at_least(
+    found: float, bound: float, what: str, scale: float = 0.0, outputs: tuple[Any, ...] = ()
+) -> None:
+    """Require ``found >= bound`` up to rounding. ``outputs``: the returned one, and one that is better."""
+    if not found >= bound - RTOL * max(1.0, abs(bound), abs(scale)):
+        text = f"{what}: found {found!r}, but it must be at least {bound!r}{_shown(outputs)}"
+        raise AssertionError(text)
+
+
+def _shown(outputs: tuple[Any, ...]) -> str:
+    """Two outputs, below the sentence that says what is wrong: they may be long."""
+    names = ("returned", "better  ")
+    return "".join(f"\n  {name}: {y!r}" for name, y in zip(names, outputs, strict=False))
 
 
 def require_vector(v: Vector, dim: int, what: str) -> None:

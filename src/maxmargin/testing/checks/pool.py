@@ -76,9 +76,10 @@ def _compare(
     task: Task, x: Any, y: Any, w: Array, found: Answers, pool: list[Any], where: str
 ) -> None:
     value = score(task, x, found["inference"], w)
+    what = f"inference ({where}) does not return the output with the largest score"
     for other in pool:
-        what = f"inference ({where}): the score of {found['inference']!r}; but {other!r} is an output too"
-        require_at_least(value, score(task, x, other, w), what)
+        outputs = (found["inference"], other)
+        require_at_least(value, score(task, x, other, w), what, outputs=outputs)
     rescaling: Rescaling
     own = score(task, x, y, w)
     for rescaling in ("margin", "slack"):
@@ -94,7 +95,8 @@ def _compare(
             require_at_least(
                 best,
                 violation(task, x, y, other, w, rescaling),
-                f"{name} ({where}): {objective}, minus the score of the true output, of {unwrap(answer)!r}; "
-                f"but {other!r} is an output too. Does it add loss(y, y_hat) to the score, with a plus sign?",
+                f"{name} ({where}) does not return the output with the largest {objective}. Does it add "
+                "loss(y, y_hat) to the score, with a plus sign? Minus the score of the true output",
                 own,
+                (unwrap(answer), other),
             )

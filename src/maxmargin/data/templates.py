@@ -21,8 +21,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from maxmargin.command_line.errors import CommandError
-
 #: makes another string of a value
 Function = Callable[[str], str]
 
@@ -98,7 +96,7 @@ def parse_templates(text: str, fields: Sequence[str], where: str) -> list[Templa
         else:
             out.extend(_named(word, fields, place) for word in line.split())
     if not out:
-        raise CommandError(f"{where} holds no templates.")
+        raise ValueError(f"{where} holds no templates.")
     return out
 
 
@@ -119,13 +117,13 @@ def _named(text: str, fields: Sequence[str], where: str) -> Template:
     for part in text.split("|"):
         match = _ATOM.fullmatch(part)
         if match is None:
-            raise CommandError(
+            raise ValueError(
                 f"{where}: {part!r} is no template. Write name[position], such as w[-1], several joined by |."
             )
         name, offset, function, number = match.groups()
         if name not in fields:
-            raise CommandError(
-                f"{where}: there is no column {name!r}; the columns are {', '.join(fields)} (--fields "
+            raise ValueError(
+                f"{where}: there is no column {name!r}; the columns are {', '.join(fields)} (fields "
                 "names them)."
             )
         atoms.append(Atom(fields.index(name), int(offset), _function(function, number, where)))
@@ -135,13 +133,13 @@ def _named(text: str, fields: Sequence[str], where: str) -> Template:
 
 def _numbered(line: str, fields: Sequence[str], where: str) -> Template:
     if line.startswith("B"):
-        raise CommandError(
-            f"{where}: features of label pairs (B...%x) are not supported. Use --order 2 in place of them."
+        raise ValueError(
+            f"{where}: features of label pairs (B...%x) are not supported. Use order 2 in place of them."
         )
     atoms = tuple(Atom(int(column), int(row)) for row, column in _MACRO.findall(line))
     for atom in atoms:
         if atom.column >= len(fields):
-            raise CommandError(
+            raise ValueError(
                 f"{where}: there is no column {atom.column}; the file has {len(fields)} columns, from 0 on."
             )
     pieces = _MACRO.split(line)[::3]
@@ -156,7 +154,7 @@ def _function(name: str | None, number: str, where: str) -> Function | None:
         return (lambda v: v[:k]) if name == "prefix" else (lambda v: v[-k:])
     if name in _PLAIN and not number:
         return cache(_PLAIN[name])
-    raise CommandError(
+    raise ValueError(
         f"{where}: there is no function {name + number!r}; use lower, shape, prefix1, prefix2, ..., suffix1, "
         "suffix2, ..."
     )
