@@ -254,8 +254,8 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     slopes = _slopes(rows.loss, y, weight, s, near)
     again = float(rows.loss.value(s, y, weight))
     lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
-    # a demand, such as n (1 - a metric), is rounded even where it is met: once for each sample
-    demands = UNIT * float(np.sum(weight))
+    # a demand such as n (1 - a metric) is rounded even where it is met: once for each sample
+    demands = 0.0 if rows.loss.exact_demands else UNIT * float(np.sum(weight))
     return min(value + correction(error, enough), again + lost + demands)
 
 

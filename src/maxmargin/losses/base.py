@@ -73,6 +73,8 @@ class ScoreLoss(ABC):
     weighted: ClassVar[bool] = True
     #: whether a slope costs as much as a cut (a sort or more); line searches then compute few slopes
     expensive_slopes: ClassVar[bool] = False
+    #: whether demands are 1, or other numbers that are not rounded; those of a metric are
+    exact_demands: ClassVar[bool] = False
     #: kind of labels: "sign" (-1 or +1), "target" (a number), "class" (0 .. K-1), "none" (ignored), or None
     #: for any other kind. Classifiers require "sign".
     label_kind: ClassVar[Literal["sign", "target", "class", "none"] | None] = None

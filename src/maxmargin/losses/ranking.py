@@ -114,6 +114,7 @@ class PairHinge(_QueryLoss):
     """
 
     weight_degree: ClassVar[int] = 2
+    exact_demands: ClassVar[bool] = True
 
     def __init__(self, importance: Any = "equal") -> None:
         if isinstance(importance, str) and importance not in _KINDS:

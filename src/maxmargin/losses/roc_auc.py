@@ -29,6 +29,7 @@ class RocAuc(ScoreLoss):
     expensive_slopes = True
     label_kind = "sign"
     shift_invariant = True
+    exact_demands = True
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
