@@ -33,9 +33,10 @@ def solve(
         if not curvature > 0.0:  # rounding: nothing more to gain
             return x, count + 1
         step = square / curvature
-        x += step * direction
-        r -= step * bent
-        z = scale * r
+        x += np.multiply(direction, step, out=z)  # no new memory: vectors may be long
+        bent *= step
+        r -= bent
+        np.multiply(scale, r, out=z)
         before, square = square, float(r @ z)
         direction *= square / before
         direction += z

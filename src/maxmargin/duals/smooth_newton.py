@@ -34,7 +34,7 @@ SEARCHES = 60
 #: length of w up to which the Hessian is computed and factored
 DENSE = 1000
 #: largest and smallest relative residual of a system that is solved by products, and their maximum number
-RESIDUALS, PRODUCTS = (0.2, 1e-3), 500
+RESIDUALS, PRODUCTS = (0.3, 1e-3), 500
 
 
 class SmoothNewton(NewtonDuals):
@@ -110,7 +110,8 @@ class SmoothNewton(NewtonDuals):
         """H v."""
         bent = self._margin.bend(self._theta, self._c, self.products.margins(v))
         out: Array = self.products.combine(bent)
-        out += self._penalty * v
+        out += v
+        out[self.regularizer.free] -= v[self.regularizer.free]
         return out
 
     def _matrix(self) -> Array:

@@ -173,7 +173,7 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
         if name != "hinge":
             raise ValueError(
                 f"the loss of Crammer and Singer is a hinge loss. For loss={estimator.loss!r} and several "
-                "classes use multi_class='auto' or 'ovr'."
+                "classes use multi_class='ovr' or 'auto'."
             )
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
     if kind == "multinomial" and not is_logistic(estimator.loss):
