@@ -99,6 +99,18 @@ def test_scores_are_those_of_the_library(run, fitted, files, problems):
     np.testing.assert_allclose([[*map(float, v.split())] for v in lines], expected, rtol=1e-12)
 
 
+def test_probabilities_are_those_of_the_library(run, fitted, files, problems, tmp_path):
+    model, path = tmp_path / "logistic.safetensors", files["several classes"]
+    assert run("fit", path, "--loss", "logistic", "--output", model).code == 0
+    head, *lines = run("predict", model, path, "--probabilities").out.splitlines()
+    assert head == "# 1 2 3 4"
+    expected = maxmargin.load(model).predict_proba(problems["X"])
+    np.testing.assert_allclose([[*map(float, v.split())] for v in lines], expected, rtol=1e-12)
+    refused = run("predict", fitted("several classes"), path, "--probabilities")
+    assert refused.code != 0
+    assert "--loss logistic" in refused.err
+
+
 def test_unknown_features_of_a_test_file_are_ignored(run, fitted, files, tmp_path):
     model, wide = fitted("two classes"), tmp_path / "wide.svm"
     lines = files["two classes"].read_text().splitlines()

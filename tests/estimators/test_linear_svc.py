@@ -25,6 +25,7 @@ from maxmargin.solvers import CuttingPlane, DualCoordinate
     [
         LinearSVC(),
         LinearSVC(penalize_intercept=False),
+        LinearSVC(loss="logistic"),
         LinearSVC(n_jobs=2, solver=CuttingPlane(mu=0.03)),
     ]
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit, softmax
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
@@ -37,16 +38,21 @@ OPERATORS: dict[str, Any] = {
     "Abs": np.abs,
     "Add": np.add,
     "ArgMax": lambda x, axis, keepdims: x.argmax(axis=axis),
+    "Concat": lambda *x, axis: np.concatenate(x, axis=axis),
     "Cast": lambda x, to: x.astype(TYPES[to]),
     "Div": np.divide,
     "Exp": np.exp,
     "Gather": lambda x, index: x[index],
     "Greater": np.greater,
+    "Log": np.log,
     "MatMul": np.matmul,
     "Min": np.minimum,
     "Mul": np.multiply,
+    "Neg": np.negative,
     "Pow": np.power,
     "ReduceSum": lambda x, axes: x.sum(axis=tuple(axes), keepdims=True),
+    "Sigmoid": expit,
+    "Softmax": softmax,
     "Squeeze": lambda x, axes: x.squeeze(axis=tuple(axes)),
     "Sub": np.subtract,
     "Tanh": np.tanh,
@@ -82,6 +88,9 @@ CASES: dict[str, Any] = {
     "no intercept": lambda: LinearSVC(fit_intercept=False).fit(*two()),
     "three classes": lambda: LinearSVC().fit(*three()),
     "search": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2).fit(*three()),
+    "logistic": lambda: LinearSVC(loss="logistic").fit(*two()),
+    "multinomial": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="logistic").fit(*three()),
+    "logistic, one-vs-rest": lambda: LinearSVC(loss="logistic", multi_class="ovr").fit(*three()),
     "F1": lambda: MeasureSVC("f1").fit(*two()),
     "regression": lambda: LinearSVR().fit(two()[0], two()[0][:, 0] + two()[1]),
     "ranking": lambda: RankSVM().fit(*two(), groups=np.arange(200) // 20),
@@ -117,7 +126,10 @@ def check(case: str, X: Any, found: list[Any], dtype: Any) -> None:
     if isinstance(estimator, LinearSVR | RankSVM):
         np.testing.assert_allclose(found[0], estimator.predict(X), **tolerance)
         return
-    label, scores = found
+    label, scores, *probabilities = found
+    assert len(probabilities) == hasattr(estimator, "predict_proba")
+    for p in probabilities:
+        np.testing.assert_allclose(p, estimator.predict_proba(X), **tolerance)
     expected = estimator.decision_function(X)
     assert scores.shape == expected.shape
     np.testing.assert_allclose(scores, expected, **tolerance)
@@ -150,7 +162,9 @@ def test_onnxruntime_gives_the_predictions(case: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("last", [LinearSVC(), KernelSVC(), LinearSVR()])
+@pytest.mark.parametrize(
+    "last", [LinearSVC(), LinearSVC(loss="logistic"), KernelSVC(), LinearSVR()]
+)
 def test_pipelines_are_converted_by_skl2onnx(last: Any, dtype: Any) -> None:
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
@@ -167,6 +181,8 @@ def test_pipelines_are_converted_by_skl2onnx(last: Any, dtype: Any) -> None:
     else:
         np.testing.assert_array_equal(found[0], pipeline.predict(X))
         np.testing.assert_allclose(found[1], pipeline.decision_function(X), atol=tolerance)
+    if hasattr(pipeline, "predict_proba"):
+        np.testing.assert_allclose(found[2], pipeline.predict_proba(X), atol=tolerance)
 
 
 @pytest.mark.parametrize("classes", [[False, True], [0.0, 1.0], [-3, 5], ["no", "yes"]])

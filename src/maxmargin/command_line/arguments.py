@@ -146,7 +146,7 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
             help="weight of the sum of losses (default 1, for sequences 0.1); 20/n divides by the number n "
             "of samples, queries or sequences",
         )
-    group.add_argument("--loss", help="such as hinge, squared_hinge, pairs, map, ndcg")
+    group.add_argument("--loss", help="such as hinge, squared_hinge, logistic, pairs, map, ndcg")
     group.add_argument("--measure", help="of MeasureSVC: f1, roc_auc, prbep, error, ...")
     group.add_argument("--epsilon", type=float, help="of LinearSVR: errors below it cost nothing")
     group.add_argument("--kernel", help="of KernelSVC: rbf, poly, sigmoid, linear")

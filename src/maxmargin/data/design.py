@@ -120,9 +120,12 @@ class DenseDesign:
             products.dense_accumulate(self.X, coef, lo, hi, out)
             return
         active = np.flatnonzero(coef.any(axis=1))
+        X = self.X[lo:hi]
         for start in range(0, len(active), BLOCK):
-            rows = active[start : start + BLOCK]
-            out += self.X[lo + rows].astype(np.float64, copy=False).T @ coef[rows]
+            rows: Any = active[start : start + BLOCK]
+            if len(active) == len(X):  # without a copy
+                rows = slice(start, start + BLOCK)
+            out += X[rows].astype(np.float64, copy=False).T @ coef[rows]
 
     def block(self, lo: int, hi: int) -> DenseDesign:
         """See :class:`BlockDesign`."""

@@ -16,6 +16,8 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
 
+#: number of rows whose entries are squared at a time
+SQUARED = 4096
 #: number of rows of a dense block whose Gram matrix BLAS computes at once
 BLOCK = 512
 #: multiplications for a Gram matrix and its factor up to which a step is faster in one compiled call than
@@ -29,7 +31,7 @@ class RowProducts:
     """Margins, sums and Gram matrices of the rows with nonzero weight."""
 
     def __init__(self, rows: Rows, y: Array) -> None:
-        design = rows.design
+        design, self._rows = rows.design, rows
         self.index: IntArray = rows.indices()
         self.y: Array = np.ascontiguousarray(y[self.index], dtype=np.float64)
         self.n, self.dim = len(self.index), rows.dim
@@ -96,6 +98,16 @@ class RowProducts:
         Z *= self.y[:, None]
         return Z
 
+    def squares(self, theta: Array) -> Array:
+        """The diagonal of Z' diag(theta) Z."""
+        return squared_rows(self._rows, self.gather(theta))
+
+    def block(self, theta: Array, start: int, out: Array) -> tuple[int, int]:
+        """Fill ``out`` with the rows from ``start`` on, times the roots of their theta; rows with theta = 0
+        are left out. Returns their number, and where to continue."""
+        new, end = self._block(*self._data, self._constant, theta, self.index, start, out)
+        return int(new), int(end)
+
     def mean_square(self) -> float:
         """The mean of |x|^2 over all stored rows."""
         values = self._data[-1].ravel()
@@ -114,7 +126,7 @@ class RowProducts:
         block = np.empty((BLOCK, self.dim))
         count = start = 0
         while start < self.n:
-            new, start = self._block(*self._data, self._constant, theta, self.index, start, block)
+            new, start = self.block(theta, start, block)
             if new:
                 count += new
                 lower = dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
@@ -166,12 +178,37 @@ class BothSides:
         Z = self._one.dense()
         return SmallProblem(np.concatenate([Z, -Z]), *vectors)
 
+    def squares(self, theta: Array) -> Array:
+        """See :class:`RowProducts`."""
+        return self._one.squares(theta[: self._one.n] + theta[self._one.n :])
+
     def gram(self, theta: Array) -> tuple[Array, int]:
         """See :class:`RowProducts`."""
         return self._one.gram(theta[: self._one.n] + theta[self._one.n :])
 
     def _signed(self, values: Array) -> Array:
         return np.concatenate([values, -values])
+
+
+def squared_rows(rows: Rows, coef: Array) -> Array:
+    """The sum of coef_i x_i^2, entry by entry, flat; one column per column of ``coef``."""
+    design, d = rows.design, rows.design.shape[1]
+    assert isinstance(design, CSRDesign | DenseDesign)
+    out = np.zeros((rows.dim // rows.n_columns, *coef.shape[1:]))
+    for first, last in rows.ranges:
+        for lo in range(first, last, SQUARED):
+            hi = min(last, lo + SQUARED)
+            part = design.block(lo, hi)
+            squared: DenseDesign | CSRDesign
+            if isinstance(part, DenseDesign):
+                squared = DenseDesign(np.square(part.X, dtype=np.float64))
+            else:
+                entries = np.square(part.data, dtype=np.float64)
+                squared = CSRDesign.of(part.indptr, part.indices, entries, part.shape)
+            squared.accumulate(coef[lo:hi], 0, hi - lo, out[:d])
+            if rows.intercept != 0.0:
+                out[d] += rows.intercept**2 * coef[lo:hi].sum(axis=0)
+    return out.ravel()
 
 
 class SmallProblem:

@@ -246,8 +246,9 @@ class InteriorPoint(NewtonDuals):
         self.dual_value(C)
         self._center(min(0.3, 0.1 * math.sqrt(ratio)))
 
-    def _top(self) -> Array | float:
-        return self._c
+    def _feasible(self, alpha: Array) -> Array:
+        out: Array = np.clip(alpha, 0.0, self._c)
+        return out
 
     def _curved_size(self, alpha: Array) -> float:
         return self._curvature_of(alpha)

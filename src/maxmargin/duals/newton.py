@@ -28,10 +28,11 @@ from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
+from maxmargin.duals.column_products import ColumnProducts
 from maxmargin.duals.gram import BothSides, RowProducts
 from maxmargin.duals.proofs import proved_multiple, radius
 from maxmargin.duals.rows import Rows, same_shape
-from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin, SquaredMargin
+from maxmargin.losses.derivatives import NewtonTerms, SmoothLoss, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
 
 #: number of steps without progress after which a method reports that it is stuck
@@ -65,7 +66,7 @@ class NewtonDuals(ABC):
         self._penalty[regularizer.free] = 0.0
         self.w: Array = np.zeros(rows.dim)
         self._m: Array = self._margins(self.w)  # Z w - demand
-        self._alpha: Array = np.zeros(self.products.n)
+        self._alpha: Array = np.zeros_like(self._m)
         self._combined: Array = np.zeros(rows.dim)  # Z' alpha
         self._linear = 0.0  # the multipliers' own contribution to D
         self._lower = 0.0
@@ -81,7 +82,7 @@ class NewtonDuals(ABC):
         """The demands' contribution to the dual value."""
         if isinstance(self._demand, float):
             return self._demand * float(alpha.sum())
-        return float(alpha @ self._demand)
+        return float(np.vdot(alpha, self._demand))
 
     @property
     def scale(self) -> float:
@@ -108,8 +109,8 @@ class NewtonDuals(ABC):
         self._m -= self._demand
 
     @abstractmethod
-    def _top(self) -> Array | float:
-        """Upper bounds of the multipliers."""
+    def _feasible(self, alpha: Array) -> Array:
+        """The nearest feasible multipliers, approximately."""
 
     @abstractmethod
     def _curved_size(self, alpha: Array) -> float:
@@ -137,12 +138,12 @@ class NewtonDuals(ABC):
 
     def load(self, multipliers: Array) -> None:
         """Start from these multipliers and their point."""
-        self._alpha[:] = np.clip(self.products.spread(multipliers), 0.0, self._top())
+        self._alpha[:] = self._feasible(self.products.spread(multipliers))
         self.dual_value(self.C)
         w = self.regularizer.penalized(self._combined)
         short = np.maximum(0.0, -self._margins(w))
         # the hinge loss: a guess for other losses
-        upper = self.regularizer.value(w) + float(self._c @ short)
+        upper = self.regularizer.value(w) + float(np.sum(self._c @ short))
         self.start_at(w, 1.0 - self._lower / upper if 0.0 < self._lower < upper else 1.0)
 
     def state(self) -> dict[str, Any]:
@@ -151,8 +152,7 @@ class NewtonDuals(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`."""
-        alpha = same_shape(state["multipliers"], self._alpha)
-        self._alpha[:] = np.clip(alpha, 0.0, self._top())
+        self._alpha[:] = self._feasible(same_shape(state["multipliers"], self._alpha))
         self.w[:] = same_shape(state["w"], self.w)
         self._m[:] = self._margins(self.w)
         smallest, idle = state["idle"]
@@ -189,7 +189,7 @@ class NewtonDuals(ABC):
         alpha = np.abs(self._alpha)
         demands = float(np.sum(alpha * np.abs(self._demand)))
         curved = self._curved_size(alpha)
-        plane_size = float(self._lengths()[self.products.index] @ alpha)
+        plane_size = float(np.sum(self._lengths()[self.products.index] @ alpha))
         return Scale(demands + curved, plane_size, len(alpha))
 
     def _value(self, linear: float, combined: Array, C: float) -> float:
@@ -243,18 +243,19 @@ def newton_losses(rows: Rows) -> DualTerms | NewtonTerms:
     return smooth
 
 
-def smooth_margin(terms: DualTerms | NewtonTerms) -> SmoothMargin:
+def smooth_margin(terms: DualTerms | NewtonTerms) -> SmoothLoss:
     """The smooth loss as a function of margin minus demand."""
     return SquaredMargin(terms.curvature) if isinstance(terms, DualTerms) else terms.margin
 
 
 def _signed_rows(
     rows: Rows, terms: DualTerms | NewtonTerms
-) -> tuple[RowProducts | BothSides, Array | float]:
+) -> tuple[RowProducts | BothSides | ColumnProducts, Array | float]:
     """The rows z_i, and the demand of each row, or one for all."""
     if isinstance(terms, NewtonTerms):
-        products = RowProducts(rows, terms.labels)
-        return products, 0.0 if rows.offset is None else 0.0 - products.of_scores(rows.offset)
+        several = rows.loss.n_outputs() is not None
+        own = ColumnProducts(rows) if several else RowProducts(rows, terms.labels)
+        return own, 0.0 if rows.offset is None else 0.0 - own.of_scores(rows.offset)
     margin = terms.margin
     if terms.two_sided:
         both = BothSides(rows)

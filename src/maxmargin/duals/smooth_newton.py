@@ -7,6 +7,10 @@ w moves along -H^-1 grad F to the minimizer on that line. With alpha_i = -l_i' t
 value is F(w) - |grad F(w)|^2 / 2. For squared losses theta changes only where a row enters or
 leaves the margin, so H is updated by these rows, and the method ends after finitely many steps.
 (P is one on penalized coordinates and zero on the others.)
+
+With many features H is not computed: conjugate gradients need products with it only, which cost two passes
+over the rows each. They end early far from the optimum (a truncated Newton method). The bound on the gap is
+|grad F(w)|^2 / 2, and near the optimum the next gradient is about as large as the residual of H.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
+from maxmargin.duals.conjugate_gradients import solve
 from maxmargin.duals.gram import Factor, SmallProblem
 from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals, smooth_margin
 from maxmargin.duals.rows import Rows
@@ -26,6 +31,10 @@ from maxmargin.losses.derivatives import SquaredMargin
 
 #: maximum number of trials of a line search; most need fewer than ten
 SEARCHES = 60
+#: length of w up to which the Hessian is computed and factored
+DENSE = 1000
+#: largest and smallest relative residual of a system that is solved by products, and their maximum number
+RESIDUALS, PRODUCTS = (0.3, 1e-3), 500
 
 
 class SmoothNewton(NewtonDuals):
@@ -33,9 +42,8 @@ class SmoothNewton(NewtonDuals):
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         super().__init__(rows, C, regularizer)
-        n = self.products.n
-        self._margin = smooth_margin(self.terms)
-        self._multipliers, self._theta = np.zeros(n), np.zeros(n)
+        self._margin = smooth_margin(self.terms).of_rows(self.products.index)
+        self._multipliers, self._theta = np.zeros_like(self._m), np.zeros_like(self._m)
         self._hessian: Array = np.zeros((0, 0))
         self._hessian_theta: Array = np.zeros(0)
         self._updates = 0
@@ -75,18 +83,36 @@ class SmoothNewton(NewtonDuals):
         return int(steps)
 
     def _step(self) -> int:
-        """Take a Newton step; return whether there was one, as a number."""
-        factor = Factor(self._matrix())
-        if not factor.ok:
+        """Take a Newton step; return its cost in visits of all rows, 0 if there was none."""
+        direction, visits = self._direction()
+        if direction is None:
             return 0
-        direction = factor.solve(-self._gradient)
         dm = self.products.margins(direction)
         step = self._search(direction, dm)
         if not step > 0.0:
             return 0
         self.w += step * direction
         self._m += step * dm
-        return 1
+        return visits
+
+    def _direction(self) -> tuple[Array | None, int]:
+        """-H^-1 grad F, or nearly so; None if H is not finite. And the visits of all rows."""
+        if self.products.dim <= DENSE:
+            factor = Factor(self._matrix())
+            return factor.solve(-self._gradient) if factor.ok else None, 1
+        gap = max(0.0, self._upper - self._lower) / max(abs(self._upper), 1e-300)
+        tol = min(RESIDUALS[0], max(RESIDUALS[1], gap**0.5))
+        diagonal = self._penalty + self.products.squares(self._theta)
+        direction, count = solve(self._bent, -self._gradient, diagonal, tol, PRODUCTS)
+        return direction, 1 + count
+
+    def _bent(self, v: Array) -> Array:
+        """H v."""
+        bent = self._margin.bend(self._theta, self._c, self.products.margins(v))
+        out: Array = self.products.combine(bent)
+        out += v
+        out[self.regularizer.free] -= v[self.regularizer.free]
+        return out
 
     def _matrix(self) -> Array:
         """The Hessian; for squared losses, updated by the rows whose curvature changed."""
@@ -148,9 +174,8 @@ class SmoothNewton(NewtonDuals):
         self._lower = self._value(self._linear, combined, C)
         self._update()
 
-    def _top(self) -> Array | float:
-        top = self._margin.steepest
-        return np.inf if top == np.inf else top * self._c
+    def _feasible(self, alpha: Array) -> Array:
+        return self._margin.feasible(alpha, self._c)
 
     def _curved_size(self, alpha: Array) -> float:
         return self._margin.size(alpha, self._c)

@@ -8,10 +8,11 @@ names. ``__new__`` runs before it and only handles names that are not in that li
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, NoReturn, Self
+from types import MethodType
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -25,7 +26,7 @@ _INSTEAD = {
     "l1_ratio": _NO_L1,
     "dual": _SOLVER,
     "probability": (
-        "there are no probabilities: use decision_function, or wrap the classifier in "
+        "margins are not probabilities: use LinearSVC(loss='logistic'), or wrap the classifier in "
         "sklearn.calibration.CalibratedClassifierCV"
     ),
     "kernel": _KERNEL,
@@ -79,10 +80,33 @@ class Missing:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: object, owner: type) -> NoReturn:
+    def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(
             f"{owner.__name__!r} object has no attribute {self.name!r}: {self.advice}"
         )
+
+
+class AvailableIf(Missing):
+    """A method that depends on the parameters, as scikit-learn's ``available_if``; the error has advice."""
+
+    def __init__(
+        self, method: Callable[..., Any], available: Callable[[Any], bool], advice: str
+    ) -> None:
+        super().__init__(advice)
+        self._method, self._available = method, available
+        self.__doc__ = method.__doc__
+
+    @classmethod
+    def decorator(cls, available: Callable[[Any], bool], advice: str) -> Callable[..., Any]:
+        """A decorator for methods of estimators with ``available(estimator)``."""
+        return lambda method: cls(method, available, advice)
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:  # for help() and the documentation
+            return self._method
+        if self._available(instance):
+            return MethodType(self._method, instance)
+        return super().__get__(instance, owner)
 
 
 #: predict_proba of classifiers

@@ -11,7 +11,7 @@ from maxmargin.losses.derivatives import NewtonTerms, SmoothMargin
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms, RowTerms
 from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
 from maxmargin.losses.hinge import CrammerSinger, Hinge
-from maxmargin.losses.logistic import Logistic
+from maxmargin.losses.logistic import Logistic, Multinomial
 from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
 from maxmargin.losses.quantification import QMeasure, QuantificationLoss
@@ -34,6 +34,7 @@ __all__ = [
     "FBeta",
     "Hinge",
     "Logistic",
+    "Multinomial",
     "NewtonTerms",
     "OneClass",
     "PairHinge",

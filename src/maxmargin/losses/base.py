@@ -38,6 +38,13 @@ ABOUT_VALUES = (
 )
 
 
+def require_classes(y: Labels, n_classes: int) -> None:
+    """Raise ValueError unless the labels are indices of classes."""
+    whole = np.issubdtype(np.asarray(y).dtype, np.integer)
+    if not whole or (len(y) and not 0 <= np.min(y) <= np.max(y) < n_classes):
+        raise ValueError(f"labels must be integers from 0 to {n_classes - 1}.")
+
+
 class ScoreLoss(ABC):
     """A convex, nonnegative loss of scores.
 

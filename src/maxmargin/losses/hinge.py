@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from maxmargin.compiled import hinge, multiclass
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.base import Labels, ScoreLoss, require_classes
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 
@@ -113,9 +113,7 @@ class CrammerSinger(ScoreLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        whole = np.issubdtype(np.asarray(y).dtype, np.integer)
-        if not whole or (len(y) and not 0 <= np.min(y) <= np.max(y) < len(self.cost)):
-            raise ValueError(f"labels must be integers from 0 to {len(self.cost) - 1}.")
+        require_classes(y, len(self.cost))
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""

@@ -1,13 +1,13 @@
-"""The logistic loss."""
+"""Logistic losses: binary and multinomial."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import logistic
+from maxmargin.compiled import logistic, softmax
 from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
-from maxmargin.losses.derivatives import LogisticMargin, NewtonTerms
+from maxmargin.losses.base import Labels, ScoreLoss, require_classes
+from maxmargin.losses.derivatives import LogisticMargin, NewtonTerms, Softmax
 
 
 class Logistic(ScoreLoss):
@@ -50,4 +50,57 @@ class Logistic(ScoreLoss):
         """See :meth:`ScoreLoss.slopes`."""
         out = np.zeros(len(ts))
         logistic.slopes(scores, other, y, weight, ts, out)
+        return out
+
+
+class Multinomial(ScoreLoss):
+    """sum_i c_i (log sum_k exp(S_ik) - S_iy_i) with y in 0..K-1: the negative log probability of the labels,
+    if the probabilities of the classes are proportional to exp(S_ik).
+
+    Parameters
+    ----------
+    n_classes : int
+        K, the number of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import Multinomial
+    >>> round(Multinomial(4).value(np.zeros((1, 4)), np.array([2]), np.ones(1)), 6)
+    1.386294
+    """
+
+    label_kind = "class"
+    smooth = True
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = int(n_classes)
+        if self.n_classes < 2:
+            raise ValueError(f"n_classes={n_classes!r}: at least two classes are needed.")
+
+    def newton_terms(self, y: Labels) -> NewtonTerms:
+        """See :meth:`ScoreLoss.newton_terms`."""
+        return NewtonTerms(y, Softmax(y, self.n_classes))
+
+    def n_outputs(self) -> int | None:
+        """One score per class."""
+        return self.n_classes
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        require_classes(y, self.n_classes)
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        gradient = np.empty_like(scores)
+        return softmax.cut(scores, y, weight, np.empty(self.n_classes), gradient), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(softmax.value(scores, y, weight, np.empty(self.n_classes)))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        out, p, at = np.zeros(len(ts)), np.empty(self.n_classes), np.empty((1, self.n_classes))
+        softmax.slopes(scores, other, y, weight, ts, p, at, out)
         return out

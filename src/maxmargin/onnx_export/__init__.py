@@ -37,9 +37,9 @@ def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
     -------
     onnx.ModelProto
         The input is ``X``, a dense array of shape (n_samples, n_features). The outputs of a classifier are
-        ``label`` and ``scores``, as ``predict`` and ``decision_function`` return them; the output of a
-        regressor or a ranking is ``prediction``. The metadata hold the certificate. Write it to a file with
-        ``onnx.save(model, path)``.
+        ``label`` and ``scores``, as ``predict`` and ``decision_function`` return them, and ``probabilities``
+        with ``loss="logistic"``; the output of a regressor or a ranking is ``prediction``. The metadata hold
+        the certificate. Write it to a file with ``onnx.save(model, path)``.
 
     Raises
     ------

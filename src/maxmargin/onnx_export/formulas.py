@@ -1,6 +1,6 @@
 """Predictions of fitted estimators as ONNX operators.
 
-Linear models:  scores = X W' + b.
+Linear models:  scores = X W' + b. With the logistic loss, the third output is predict_proba.
 
 Kernel models:  scores = k(X, Z) A + b for the support vectors Z. The RBF kernel is computed from
 |x|^2 - 2 <x, z> + |z|^2 after centering at the medians of Z, which reduces cancellation. One-vs-one: with the
@@ -23,6 +23,7 @@ from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
+from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
 from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.kernels.functions import RBF, FromCallable, Linear, Polynomial, Sigmoid
 from maxmargin.kernels.rows import center_of
@@ -35,12 +36,36 @@ REGRESSORS = (LinearSVR, RankSVM)
 
 
 def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
-    """Append the predictions for the rows of ``x``: names of labels and scores, or of the predictions."""
+    """Append the predictions for the rows of ``x``: names of labels, scores and, with the logistic loss,
+    probabilities; or of the predictions."""
     if isinstance(estimator, REGRESSORS):
         return (_flat(graph, _linear(graph, estimator, x)),)
     if isinstance(estimator, KernelSVC):
         return _kernel_classifier(graph, estimator, x)
-    return _decided(graph, estimator.classes_, _linear(graph, estimator, x))
+    scores = _linear(graph, estimator, x)
+    decided = _decided(graph, estimator.classes_, scores)
+    return (
+        (*decided, _probabilities(graph, estimator, scores))
+        if has_probabilities(estimator)
+        else decided
+    )
+
+
+def has_probabilities(estimator: Any) -> bool:
+    """Whether the estimator is a logistic regression."""
+    return isinstance(estimator, LinearSVC | LinearSVCCV) and is_logistic(estimator.loss)
+
+
+def _probabilities(graph: OnnxGraph, estimator: Any, scores: str) -> str:
+    if len(estimator.classes_) == 2:
+        return graph.add("Sigmoid", graph.add("Concat", graph.add("Neg", scores), scores, axis=1))
+    if is_multinomial(estimator):
+        return graph.add("Softmax", scores, axis=1)
+    # logarithms of the logistic function: min(s, 0) - log(1 + exp(-|s|)); Softplus has no double precision
+    small = graph.add("Exp", graph.add("Neg", graph.add("Abs", scores)))
+    log = graph.add("Log", graph.add("Add", small, graph.constant("one", 1.0)))
+    own = graph.add("Sub", graph.add("Min", scores, graph.constant("zero", 0.0)), log)
+    return graph.add("Softmax", own, axis=1)
 
 
 def scores_shape(estimator: Any) -> int | None:

@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin.onnx_export.formulas import (
     CLASSIFIERS,
     REGRESSORS,
+    has_probabilities,
     label_values,
     outputs,
     scores_shape,
@@ -28,7 +29,7 @@ def register() -> None:
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    """Declare the outputs: labels and scores, or predictions."""
+    """Declare the outputs: labels, scores and probabilities, or predictions."""
     from skl2onnx import get_model_alias
     from skl2onnx.common import data_types
 
@@ -45,6 +46,8 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
         label = kinds[label_values(model.classes_).dtype.kind]()
         operator.outputs.append(scope.declare_local_variable("label", label))
         operator.outputs.append(scope.declare_local_variable("scores", real))
+        if has_probabilities(model):
+            operator.outputs.append(scope.declare_local_variable("probabilities", real))
     else:
         operator.outputs.append(scope.declare_local_variable("prediction", real))
     return operator.outputs
@@ -52,8 +55,12 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
 
 def _shapes(operator: Any) -> None:
     columns = scores_shape(operator.raw_operator)
-    operator.outputs[0].type.shape = [None]
-    operator.outputs[-1].type.shape = [None] if columns is None else [None, columns]
+    labels, *scores = operator.outputs
+    labels.type.shape = [None]
+    for output in scores[:1] or [labels]:
+        output.type.shape = [None] if columns is None else [None, columns]
+    for output in scores[1:]:
+        output.type.shape = [None, len(operator.raw_operator.classes_)]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:

@@ -38,7 +38,8 @@ LOSSES: dict[str, type[ScoreLoss]] = {
     name: getattr(losses, name)
     for name in (
         "AtK", "BalancedError", "CrammerSinger", "EpsilonInsensitive", "FBeta", "Hinge", "Logistic",
-        "OneClass", "QMeasure", "QuantificationLoss", "RocAuc", "SquaredEpsilonInsensitive", "SquaredHinge",
+        "Multinomial", "OneClass", "QMeasure", "QuantificationLoss", "RocAuc", "SquaredEpsilonInsensitive",
+        "SquaredHinge",
     )
 }  # fmt: skip
 

@@ -115,7 +115,11 @@ class PathPoint:
 def plan(problem: Problem) -> list[Phase]:
     """The methods for this problem, in order; the last one has no budget."""
     forever = float("inf")
-    newton = "newton" in problem.methods and problem.dim <= MANY_FEATURES
+    few_features = problem.dim <= MANY_FEATURES
+    # a smooth loss without coordinates: the steps for many features need products only
+    newton = "newton" in problem.methods and (
+        few_features or (problem.shape.smooth and "coordinate" not in problem.methods)
+    )
     cheap = newton and newton_cost(problem) < planes_cost(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     last = [Phase("cutting planes", forever)]

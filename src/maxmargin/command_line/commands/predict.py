@@ -44,6 +44,10 @@ def add_parser(subparsers: Any) -> None:
     add_model_and_data(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="instead of standard output")
     parser.add_argument("--scores", action="store_true", help="decision values in place of labels")
+    text = (
+        "probabilities in place of labels, a column per class, after training with --loss logistic"
+    )
+    parser.add_argument("--probabilities", action="store_true", help=text)
     add_input_options(parser)
     parser.set_defaults(run=run)
 
@@ -57,7 +61,10 @@ def run(chosen: argparse.Namespace) -> int:
     check_output(chosen.output)
     model = load_model(chosen.model)
     X = fitting.inputs(model, read_for(model, chosen))
-    lines = _lines(model.estimator, X, scores=chosen.scores)
+    if chosen.probabilities:
+        lines = _probabilities(model.estimator, X)
+    else:
+        lines = _lines(model.estimator, X, scores=chosen.scores)
     with _output(chosen.output) as file:
         file.writelines(f"{line}\n" for line in lines)
     return 0
@@ -96,13 +103,27 @@ def _lines(estimator: Any, X: Any, *, scores: bool) -> Iterable[str]:
     if scores and hasattr(estimator, "decision_function"):
         values = np.asarray(estimator.decision_function(X))
         if values.ndim == 2:
-            head = "# " + " ".join(map(str, estimator.classes_))
-            return (head, *(" ".join(map(repr, row)) for row in values.tolist()))
+            return _columns(estimator.classes_, values)
         return map(repr, values.tolist())
     predicted = np.asarray(estimator.predict(X))
     if predicted.dtype.kind == "f" and not hasattr(estimator, "classes_"):
         return map(repr, predicted.tolist())
     return map(_label, predicted.tolist())
+
+
+def _probabilities(estimator: Any, X: Any) -> Iterable[str]:
+    if not hasattr(estimator, "predict_proba"):
+        raise CommandError(
+            "--probabilities needs a classifier that was trained with --loss logistic. Use --scores for the "
+            "decision values of others."
+        )
+    return _columns(estimator.classes_, estimator.predict_proba(X))
+
+
+def _columns(classes: Any, values: Any) -> Iterable[str]:
+    """The classes, and a line per sample with a number for each of them."""
+    head = "# " + " ".join(map(str, classes))
+    return (head, *(" ".join(map(repr, row)) for row in values.tolist()))
 
 
 def _sequences(predicted: Iterable[Iterable[Any]]) -> Iterator[str]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
-from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
+from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import linear_model
 from maxmargin.estimators.linear.stream import (
     PartialFit,
@@ -22,12 +22,12 @@ from maxmargin.estimators.validation import Classes, classes_of, require_two_cla
 
 
 @documented
-class LinearSVC(PartialFit, LinearDecision, LinearFit):
+class LinearSVC(PartialFit, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
 
-    Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss or its square for two
-    classes. Multiclass problems use the loss of Crammer and Singer or one-vs-rest. The class can replace
-    :class:`sklearn.svm.LinearSVC`, with these differences:
+    Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss, its square or the logistic
+    loss for two classes. Multiclass problems use the loss of Crammer and Singer, the multinomial logistic
+    loss or one-vs-rest. The class can replace :class:`sklearn.svm.LinearSVC`, with these differences:
 
     * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
     * The default is ``loss="hinge"`` (scikit-learn: squared hinge), and multiclass problems are trained
@@ -35,6 +35,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient.
     * By default there is no limit of iterations (``max_iter=None``), and fits are repeatable
       (``random_state=0``).
+    * ``loss="logistic"`` is logistic regression, with ``predict_proba``.
     * ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``warm_start`` and
       ``callbacks`` are new.
 
@@ -43,14 +44,13 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
     {C}
         It multiplies a sum over samples, as in scikit-learn.
     {tol}
-    loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
-        The loss function. Multiclass problems with a loss other than the hinge loss are trained one-vs-rest.
-        Pass an object for other parameters or for a loss of your own; see the user guide, "A loss of your
-        own".
-    multi_class : {"auto", "crammer_singer", "ovr"}, default "auto"
-        How to train more than two classes: all in one problem (Crammer and Singer), or one problem per class
-        against the rest, whose objectives and bounds are added. "auto" is "crammer_singer" for the hinge loss
-        and "ovr" for others.
+    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
+        The loss function. "logistic" adds ``predict_proba``; it does not support ``partial_fit``. Pass an
+        object for other parameters or for a loss of your own; see the user guide, "A loss of your own".
+    multi_class : {"auto", "crammer_singer", "multinomial", "ovr"}, default "auto"
+        How to train more than two classes: all in one problem (the loss of Crammer and Singer, or the
+        multinomial logistic loss), or one problem per class against the rest, whose objectives and bounds are
+        added. "auto" is "crammer_singer" for "hinge", "multinomial" for "logistic", and "ovr" for others.
     {fit_intercept}
     {intercept_scaling}
     {penalize_intercept}
@@ -104,6 +104,14 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
     (True, 'exact', 'gap')
     >>> bool(svc.lower_bound_ <= 49.959 <= svc.objective_)
     True
+
+    With the logistic loss there are probabilities:
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> svc = LinearSVC(loss="logistic").fit(X, y)
+    >>> svc.predict_proba(X[:1]).round(2)
+    array([[0.97, 0.03, 0.  ]])
     """
 
     def __init__(

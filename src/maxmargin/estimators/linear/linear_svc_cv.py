@@ -22,17 +22,17 @@ from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
-from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.grid_paths import GridTrainer
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.estimators.linear.grid_scores import CellScorer
 from maxmargin.estimators.linear.linear_svc import LinearSVC
+from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.validation import loaded, require_two_classes
 
 
 @documented
-class LinearSVCCV(LinearDecision, CrossValidation):
+class LinearSVCCV(Probabilities, CrossValidation):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
     Trains :class:`LinearSVC` for all folds, values of C and class weights. Every cell is certified to the
@@ -49,8 +49,8 @@ class LinearSVCCV(LinearDecision, CrossValidation):
         Class weights to try, each a dict, "balanced" or None; ``[None]`` by default.
     scoring : str or callable, optional
         A scikit-learn scorer; accuracy by default.
-    loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
-        The loss, as in :class:`LinearSVC`.
+    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
+        The loss, as in :class:`LinearSVC`; "logistic" adds ``predict_proba``.
     refit : bool, default True
         Whether to fit the best setting to all samples.
     prune : bool, default False

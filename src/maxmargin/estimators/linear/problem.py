@@ -15,11 +15,25 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
 from maxmargin.estimators.validation import Classes, Training
 from maxmargin.estimators.weights import Weighing, free_bound, given_weight_parameters, weigh
-from maxmargin.losses import CrammerSinger, DualTerms, Hinge, ScoreLoss, SquaredHinge
+from maxmargin.losses import (
+    CrammerSinger,
+    DualTerms,
+    Hinge,
+    Logistic,
+    Multinomial,
+    ScoreLoss,
+    SquaredHinge,
+)
 
 #: losses of one score, by name
-LOSSES: dict[str, type[ScoreLoss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge}
-KINDS = ("auto", "crammer_singer", "ovr")
+LOSSES: dict[str, type[ScoreLoss]] = {
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+}
+#: how several classes are trained by default
+TOGETHER = {"hinge": "crammer_singer", "logistic": "multinomial"}
+KINDS = ("auto", "crammer_singer", "multinomial", "ovr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +109,14 @@ def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearMode
     intercept = intercept_feature(estimator)
     own = loss.dual_terms(np.asarray(targets[0][:1]))
     largest_demand = 1.0 if own is None else own.largest_demand
-    regularizer = _regularizer(estimator, data, classes, weight, intercept, loss, largest_demand)
+    regularizer = SquaredNorm()
+    if intercept != 0.0 and not estimator.penalize_intercept:
+        by_class = _class_weights(weight, classes)
+        if isinstance(loss, Logistic | Multinomial):
+            largest_demand = _log_odds(by_class, loss)
+        total = estimator.C * float(by_class.sum())
+        largest = data.largest_norm()
+        regularizer = free_intercepts(total, data.n_features, largest, loss, largest_demand)
     return LinearModel(
         loss,
         targets,
@@ -141,20 +162,39 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     binary = score_loss(estimator.loss)
     name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
     if kind not in KINDS:
-        raise ValueError(f"multi_class={kind!r} is unknown; use 'auto', 'crammer_singer' or 'ovr'.")
+        raise ValueError(
+            f"multi_class={kind!r} is unknown; use 'auto', 'crammer_singer', 'multinomial' or 'ovr'."
+        )
     if kind == "auto":
-        kind = "crammer_singer" if name == "hinge" else "ovr"
+        kind = TOGETHER.get(name, "ovr")
     if estimator.cost is not None:
         return CrammerSinger(_cost(estimator.cost, name, kind, classes.names)), (codes,)
     if n_classes > 2 and kind == "crammer_singer":
         if name != "hinge":
             raise ValueError(
                 f"the loss of Crammer and Singer is a hinge loss. For loss={estimator.loss!r} and several "
-                "classes use multi_class='ovr'."
+                "classes use multi_class='ovr' or 'auto'."
             )
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
+    if kind == "multinomial" and not is_logistic(estimator.loss):
+        raise ValueError(
+            f"multi_class='multinomial' requires loss='logistic', not loss={estimator.loss!r}. Use 'auto'."
+        )
+    if n_classes > 2 and kind == "multinomial":
+        return Multinomial(n_classes), (codes,)
     positive = [1] if n_classes == 2 else range(n_classes)
     return binary, tuple(classes.signs(k) for k in positive)
+
+
+def is_logistic(loss: Any) -> bool:
+    """Whether this parameter is the logistic loss, so that scores are log odds."""
+    return (isinstance(loss, str) and loss == "logistic") or type(loss) is Logistic
+
+
+def is_multinomial(estimator: Any) -> bool:
+    """Whether an estimator with the logistic loss trains several classes together."""
+    kind = getattr(estimator, "multi_class", "auto")
+    return kind == "multinomial" or (kind == "auto" and isinstance(estimator.loss, str))
 
 
 def score_loss(given: Any) -> ScoreLoss:
@@ -218,18 +258,8 @@ def intercept_feature(estimator: Any) -> float:
     return float(estimator.intercept_scaling)
 
 
-def _regularizer(
-    estimator: Any,
-    data: Training,
-    classes: Classes,
-    weight: Column,
-    intercept: float,
-    loss: ScoreLoss,
-    largest_demand: float,
-) -> SquaredNorm:
-    """The norm. An unpenalized intercept is left out, and its optimal value is bounded."""
-    if intercept == 0.0 or estimator.penalize_intercept:
-        return SquaredNorm()
+def _class_weights(weight: Column, classes: Classes) -> Array:
+    """The total weight of each class, which an unpenalized intercept requires to be positive."""
     by_class = totals(classes.codes, weight, len(classes.names))
     if (by_class == 0.0).any():
         missing = classes.names[np.flatnonzero(by_class == 0.0)[0]]
@@ -237,8 +267,14 @@ def _regularizer(
             f"class {missing!r} has no weight, so an unpenalized intercept would be infinite. Remove the "
             "class or use penalize_intercept=True."
         )
-    total = estimator.C * float(by_class.sum())
-    return free_intercepts(total, data.n_features, data.largest_norm(), loss, largest_demand)
+    return by_class
+
+
+def _log_odds(by_class: Array, loss: ScoreLoss) -> float:
+    """The largest log odds of two classes, or of a class and all others."""
+    if loss.n_outputs() is not None:
+        return float(np.log(by_class.max() / by_class.min()))
+    return float(np.abs(np.log(by_class / (by_class.sum() - by_class))).max())
 
 
 def free_intercepts(
@@ -255,8 +291,18 @@ def free_intercepts(
     upper one and none the other way round, and moving the intercepts together would lower the risk. So
     sorted intercepts are at most that far apart. (One score per sample: a sample with at least the margin
     that the loss requires costs nothing, so the intercept is at most that margin + S.)
+
+    Logistic losses: at the optimum, the mean probability of a class is its share of the weights. So the
+    difference of two intercepts is within S of the log odds of their classes. ``largest_demand`` is the
+    largest of these.
     """
     k = loss.n_outputs()
+    if isinstance(loss, Logistic | Multinomial):
+        radius = np.sqrt(2.0 * total * np.log(k or 2))
+        if k is None:
+            return SquaredNorm(np.array([d]), float(largest_demand + radius * largest))
+        apart = largest_demand + np.sqrt(2.0) * radius * largest
+        return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * apart))
     if k is None:
         terms = loss.dual_terms(np.ones(1))
         if not isinstance(terms, DualTerms) or terms.two_sided:

@@ -237,6 +237,11 @@ def penalizes_all(estimator: Any) -> bool:
         raise AttributeError(
             "partial_fit requires a penalized intercept: set penalize_intercept=True, or use fit."
         )
+    if getattr(estimator, "loss", None) == "logistic":
+        raise AttributeError(
+            "partial_fit keeps dual variables of single samples, which loss='logistic' does not offer: use "
+            "fit, or another loss."
+        )
     return True
 
 

@@ -239,27 +239,34 @@ def _check_newton_terms(loss: Any, scores: Array, y: Any, weight: Array, where: 
     terms = loss.newton_terms(np.asarray(y)) if hasattr(loss, "newton_terms") else None
     if terms is None:
         return
-    m = terms.labels * scores
-    alpha, theta = np.empty(len(m)), np.empty(len(m))
+    sign: Any = terms.labels if scores.ndim == 1 else 1.0
+    m = sign * scores
+    alpha, theta = np.empty(m.shape), np.empty(m.shape)
     value, dual, _ = terms.margin.fill(m, weight, alpha, theta)
     cut = _cut(loss, scores, y, weight, where)
     size = abs(cut[0]) + float(np.abs(cut[1] * scores).sum())
     require_close(value, _at(cut, scores), f"newton_terms ({where}): the loss against cut", size)
     require_close(
-        dual - float(alpha @ m), value, f"newton_terms ({where}): the dual against the loss", size
+        dual - float(np.vdot(alpha, m)),
+        value,
+        f"newton_terms ({where}): the dual against the loss",
+        size,
     )
     require_close(
         terms.margin.dual_sum(alpha, weight), dual, f"newton_terms ({where}): dual_sum", size
     )
     require(
-        bool(np.allclose(alpha, -terms.labels * cut[1], rtol=1e-9, atol=1e-12)),
+        bool(np.allclose(alpha, -sign * cut[1], rtol=1e-9, atol=1e-12)),
         f"newton_terms ({where}): the first derivatives differ from those of the cut",
     )
-    step = 1e-6
-    change = [terms.margin.slope(m, np.ones(len(m)), weight, k)[0] for k in (-step, step)]
+    step, line = 1e-6, np.ones(m.shape)
+    if m.ndim == 2:
+        line *= np.arange(m.shape[1])
+    change = [terms.margin.slope(m, line, weight, k)[0] for k in (-step, step)]
+    bend = float(np.vdot(line, terms.margin.bend(theta, weight, line.copy())))
     require(
         bool(theta.min(initial=0.0) >= 0.0)
-        and abs(0.5 * (change[0] - change[1]) / step - theta.sum()) <= 1e-3 * (1.0 + theta.sum()),
+        and abs(0.5 * (change[0] - change[1]) / step - bend) <= 1e-3 * (1.0 + bend),
         f"newton_terms ({where}): the second derivatives differ from finite differences of the first ones",
     )
 

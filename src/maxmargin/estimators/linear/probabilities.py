@@ -1,0 +1,68 @@
+"""Class probabilities of linear classifiers that were trained with the logistic loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from maxmargin.core.vectors import Array
+from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.linear.decision import LinearDecision
+from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
+from maxmargin.estimators.parameters import NO_PROBABILITIES, AvailableIf
+
+_logistic_only = AvailableIf.decorator(
+    lambda estimator: is_logistic(estimator.loss),
+    NO_PROBABILITIES.replace("Use ", "Use loss='logistic' or ", 1),
+)
+
+
+class Probabilities(LinearDecision):
+    """Adds ``predict_proba`` and ``predict_log_proba`` to a classifier with a parameter ``loss``."""
+
+    loss: Any
+
+    @_logistic_only
+    @documented
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class. Only with the logistic loss.
+
+        Two classes: the logistic function of the score. Several classes that were trained together: the
+        softmax of the scores. One-vs-rest: the logistic functions of the scores, divided by their sum.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @_logistic_only
+    @documented
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of the probability of each class. Only with the logistic loss.
+
+        Small probabilities keep their digits, also those that are zero in double precision.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Logarithms of probabilities, in the order of ``classes_``.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        if not is_multinomial(self):
+            scores = -np.logaddexp(0.0, -scores)
+        out: Array = log_softmax(scores, axis=1)
+        return out
