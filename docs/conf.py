@@ -41,6 +41,7 @@ numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 
 # -- gallery: every example is run, and one that fails stops the build
+TOPICS = ["linear", "metrics", "kernels", "sequences", "structures", "latent", "scale"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -53,6 +54,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # that page loads scripts from elsewhere
     "capture_repr": (),
     "plot_gallery": "True",
+    "subsection_order": [f"../examples/{topic}" for topic in TOPICS],
     "within_subsection_order": "FileNameSortKey",
     "default_thumb_file": None,
     "reference_url": {},
