@@ -90,8 +90,9 @@ html_context = {
         ("Start", "quickstart"),
         ("Guides", "linear"),
         ("Scale", "cluster"),
-        ("Reference", "api"),
         ("Migrating", "migrating/index"),
+        ("Reference", "api"),
+        ("Developers", "architecture"),
     ],
 }
 
