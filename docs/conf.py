@@ -107,5 +107,12 @@ def skip_inherited(app, what, name, obj, skip, options):
     return skip
 
 
+def without_figures(app, config):
+    """A quick build (-D plot_gallery=0) does not draw the figures of examples that guides show."""
+    if config.plot_gallery in (0, "0", False, "False"):
+        config.suppress_warnings.append("image.not_readable")
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("config-inited", without_figures)
