@@ -55,7 +55,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),
     "plot_gallery": "True",
     "subsection_order": [f"../examples/{topic}" for topic in TOPICS],
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.ReadFirst",
     "default_thumb_file": None,
     "reference_url": {},
     "image_srcset": ["2x"],
