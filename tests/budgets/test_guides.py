@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 #: characters of a line of code that fit beside both sidebars at 1280 pixels, and in a card of the front page
-WIDTH, CARD_WIDTH = 100, 56
+WIDTH, CARD_WIDTH = 100, 52
 #: what belongs on the pages of the group "Developers"
 FORBIDDEN = {
     "a date": r"\b20\d\d-\d\d-\d\d\b|\b(January|February|March|April|May|June|July|August|September"
