@@ -45,8 +45,7 @@ class LinearSVC(PartialFit, LinearDecision, LinearFit):
     {tol}
     loss : {"hinge", "squared_hinge"} or loss object, default "hinge"
         The loss function. Multiclass problems with a loss other than the hinge loss are trained one-vs-rest.
-        Pass an object for other parameters or for a loss of your own; see the user guide, "A loss of your
-        own".
+        Pass an object for other parameters or for a loss of your own; see the user guide, "Your own loss".
     multi_class : {"auto", "crammer_singer", "ovr"}, default "auto"
         How to train more than two classes: all in one problem (Crammer and Singer), or one problem per class
         against the rest, whose objectives and bounds are added. "auto" is "crammer_singer" for the hinge loss
