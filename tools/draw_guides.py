@@ -192,8 +192,12 @@ def draw_cluster() -> None:
         text = f"worker {k + 1}\nshards {first} to {first + 3}"
         ax.text(x, 0.17, text, ha="center", va="center", bbox=box)
         for shift, style, color in ((-0.025, "-|>", BLUE), (0.025, "<|-", ORANGE)):
-            ends = {"xy": (x + shift, 0.3), "xytext": (0.5 + shift + (x - 0.5) / 3, 0.71)}
-            ax.annotate("", **ends, arrowprops={"arrowstyle": style, "color": color, "lw": 1.5})
+            ax.annotate(
+                "",
+                xy=(x + shift, 0.3),
+                xytext=(0.5 + shift + (x - 0.5) / 3, 0.71),
+                arrowprops={"arrowstyle": style, "color": color, "lw": 1.5},
+            )
     ax.text(0.02, 0.62, "weights", color=BLUE)
     ax.text(0.98, 0.62, "sums of cuts,\nin a fixed order", color=ORANGE, ha="right", va="center")
     ax.set(xlim=(-0.05, 1.05), ylim=(0, 1))
