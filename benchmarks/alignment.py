@@ -3,7 +3,8 @@
 A pair is the first 60 positions of a CB513 protein and of one of its relatives, as its multiple alignment
 pairs them; train and test pairs come from different proteins. Accuracy is the share of the true pairs of
 positions that are found, averaged over pairs of sequences, and F1 counts wrong ones too. The fixed scores are
-+1 for equal symbols, -1 for others, and -1 per gap. The task is that of ``examples/plot_alignment.py``;
++1 for equal symbols, -1 for others, and -1 per gap. The task is that of
+``examples/structures/plot_alignment.py``;
 linear gaps fix the score of a run of gaps to zero.
 """
 

@@ -3,7 +3,7 @@
 Computed from committed tables, without measuring anything: unit costs and latencies of
 ``benchmarks.cluster_model``, and rounds and calls of ``benchmarks.shard_blocks``. For 10^9 rows of 75
 entries, 10 to 1,000 machines, and one block for each core that pays, it gives the number of rounds at which
-blocks take as long as cutting planes. The page "From laptop to cluster" includes the result
+blocks take as long as cutting planes. The page "Cost models of a cluster" includes it
 (docs/_cluster_blocks.inc).
 """
 

@@ -5,8 +5,8 @@ nanoseconds per feature for writing vectors to the object store, reading them an
 an empty round, by the number of workers. Then a small model, whose assumptions are in the table, for 10^9
 rows of 75 entries. It is an extrapolation: no fit ran on a hundred machines.
 
-The costs of deaths come from the committed table of ``benchmarks.cluster_scaling``. The page "From laptop to
-cluster" includes the result (docs/_cluster_model.inc). Requires a network namespace: ``tools/in_namespace
+The costs of deaths come from the committed table of ``benchmarks.cluster_scaling``. The page "Cost models of
+a cluster" includes the result (docs/_cluster_model.inc). Requires a network namespace: ``tools/in_namespace
 python -m benchmarks.cluster_model``.
 """
 

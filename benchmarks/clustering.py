@@ -3,7 +3,7 @@
 A set has 8 MNIST digits of 3 kinds, and digits of the same kind belong together. A pair is described by the
 differences of gray values in 49 blocks of pixels, and a constant. The comparison is a threshold on the mean
 difference, chosen on the training sets, with all pairs below it linked. The task is that of
-``examples/plot_clustering.py``.
+``examples/structures/plot_clustering.py``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 @cache
 def definitions(name: str) -> ModuleType:
-    """The imports, functions and classes of ``examples/NAME.py`` as a module."""
-    path = FOLDER / f"{name}.py"
+    """The imports, functions and classes of the example NAME, in any folder, as a module."""
+    path = next(FOLDER.rglob(f"{name}.py"))
     tree = ast.parse(path.read_text())
     kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
     tree.body = [node for node in tree.body if isinstance(node, kinds)]

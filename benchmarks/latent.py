@@ -142,7 +142,7 @@ def problem(name: str, seed: int, quick: bool) -> tuple[Any, Any, Any, float, li
 
 
 def _pictures(n: int, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Three small shapes in order, or at random places: the problem of examples/plot_parts_detector.py."""
+    """Three small shapes in order, or at random places: as in examples/latent/plot_parts_detector.py."""
     anchors = [(0, 4), (8, 0), (8, 8)]
     shapes = (np.random.default_rng(0).random((3, 5, 5)) < 0.4).astype(float)
     X, y = 0.4 * rng.normal(size=(n, 28, 28)), [int(k % 2) for k in range(n)]

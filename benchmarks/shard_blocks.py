@@ -163,7 +163,7 @@ def table(bench: Bench) -> None:
 
 
 def write_page(path: Path, rows: list[Row]) -> None:
-    """Write the table that the page "Linear models" includes."""
+    """Write the table that the page "Measurements behind the guides" includes."""
     short: list[Row] = []
     for row in rows:
         out: Row = {"data, C n": f"{row['set']}, {float(row['C_mean']):,.0f}"}

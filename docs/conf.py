@@ -41,6 +41,7 @@ numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 
 # -- gallery: every example is run, and one that fails stops the build
+TOPICS = ["linear", "metrics", "kernels", "sequences", "structures", "latent", "scale"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -53,7 +54,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # that page loads scripts from elsewhere
     "capture_repr": (),
     "plot_gallery": "True",
-    "within_subsection_order": "FileNameSortKey",
+    "subsection_order": [f"../examples/{topic}" for topic in TOPICS],
+    "within_subsection_order": "gallery_order.ReadFirst",
     "default_thumb_file": None,
     "reference_url": {},
     "image_srcset": ["2x"],
@@ -64,7 +66,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "maxmargin"
 html_static_path = ["_static"]
 html_css_files = ["maxmargin.css"]
-html_js_files = ["copy.js"]
+html_js_files = ["copy.js", "sidebar.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -88,8 +90,9 @@ html_context = {
         ("Start", "quickstart"),
         ("Guides", "linear"),
         ("Scale", "cluster"),
-        ("Reference", "api"),
         ("Migrating", "migrating/index"),
+        ("Reference", "api"),
+        ("Developers", "architecture"),
     ],
 }
 
@@ -104,5 +107,12 @@ def skip_inherited(app, what, name, obj, skip, options):
     return skip
 
 
+def without_figures(app, config):
+    """A quick build (-D plot_gallery=0) does not draw the figures of examples that guides show."""
+    if config.plot_gallery in (0, "0", False, "False"):
+        config.suppress_warnings.append("image.not_readable")
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("config-inited", without_figures)

@@ -6,7 +6,7 @@ from maxmargin.losses import DualTerms, ScoreLoss
 
 
 class HuberHinge(ScoreLoss):
-    """sum_i c_i phi(1 - y_i s_i): phi(z) = z^2 / (2 width) for 0 <= z <= width, z - width / 2 above, else 0.
+    """sum_i c_i phi(1 - y_i s_i), phi(z) = z^2 / (2 width) up to width, then z - width / 2, else 0.
 
     Parameters
     ----------

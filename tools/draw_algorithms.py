@@ -28,6 +28,7 @@ from maxmargin.solvers import CuttingPlane, SampledCuts
 from maxmargin.tasks import Task
 
 STATIC = Path(__file__).resolve().parent.parent / "docs" / "_static"
+#: of the objective, the lower bound (the gap between them is a blue band), a method, and another one
 BLUE, ORANGE, GREEN, GRAY = "#1f77b4", "#e6550d", "#2ca02c", "0.55"
 
 
@@ -73,7 +74,7 @@ def draw_bounds() -> None:
     upper = np.array([record["objective"] for record in svc.history_])
     lower = np.array([record["lower_bound"] for record in svc.history_])
     step = np.arange(1, len(upper) + 1)
-    figure, ax = plt.subplots(figsize=(7.2, 2.9), layout="constrained")
+    figure, ax = plt.subplots(figsize=(5.4, 3.1), layout="constrained")
     ax.fill_between(step, lower, upper, color=BLUE, alpha=0.12)
     ax.plot(step, upper, "o-", color=BLUE, markersize=3.5)
     ax.plot(step, lower, "o-", color=ORANGE, markersize=3.5)
@@ -125,7 +126,7 @@ def draw_cutting_planes() -> None:
         best = int(below.argmin())
         ax.plot(w[best], below[best], "v", color=ORANGE, markersize=8, label="minimum of the model")
         upper = np.interp(at, w, F).min()
-        ax.axhspan(below[best], upper, color=GREEN, alpha=0.15, linewidth=0)
+        ax.axhspan(below[best], upper, color=BLUE, alpha=0.12, linewidth=0)
         ax.set(ylim=(0, 12), xlabel="weight w")
         ax.set_title(f"{n_cuts} cut{'s' * (n_cuts > 1)}", fontsize=10)
         plain(ax)
@@ -152,7 +153,7 @@ def draw_slacks() -> None:
         ax.plot(at, np.interp(at, w, F), "o", color=BLUE)
         best = int(below.argmin())
         ax.plot(w[best], below[best], "v", color=ORANGE, markersize=8)
-        ax.axhspan(below[best], np.interp(at, w, F).min(), color=GREEN, alpha=0.15, linewidth=0)
+        ax.axhspan(below[best], np.interp(at, w, F).min(), color=BLUE, alpha=0.12, linewidth=0)
         ax.set(ylim=(0, 9), xlabel="weight w")
         ax.set_title(title, fontsize=10)
         plain(ax)
@@ -188,14 +189,14 @@ def draw_line_search() -> None:
     grid = np.meshgrid(np.linspace(-0.6, 4.2, 160), np.linspace(-0.6, 4.2, 160))
     flat = np.stack([g.ravel() for g in grid])
     F = 0.5 * (flat**2).sum(axis=0) + C * np.maximum(0, 1 - y[:, None] * (X @ flat)).sum(axis=0)
-    for ax, (name, color) in zip(axes, (("plain", ORANGE), ("optimized", BLUE)), strict=False):
+    for ax, (name, color) in zip(axes, (("plain", GRAY), ("optimized", GREEN)), strict=False):
         points = runs[name][0]
         ax.contour(*grid, np.log(F).reshape(grid[0].shape), levels=18, colors="0.8", linewidths=0.7)
         ax.plot(*points.T, "o-", color=color, markersize=3.5, linewidth=1)
         ax.plot(*best, "*", color="k", markersize=9)
         ax.set(xlabel="first weight", ylabel="second weight", xlim=(-0.6, 4.2), ylim=(-0.6, 4.2))
         ax.set_title(f"{name}: {runs[name][1].n_iter} iterations", fontsize=10)
-    for name, color in (("plain", ORANGE), ("optimized", BLUE)):
+    for name, color in (("plain", GRAY), ("optimized", GREEN)):
         history = runs[name][1].history
         step = np.arange(1, len(history) + 1)
         axes[2].plot(step, [r.objective for r in history], color=color, label=f"{name}, F")
@@ -239,8 +240,8 @@ def draw_working_sets() -> None:
         x[np.arange(6), y, :3] += 0.6
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.1), layout="constrained")
     for label, color, solver in (
-        ("cutting planes", ORANGE, CuttingPlane()),
-        ("working sets", BLUE, "auto"),
+        ("cutting planes", GRAY, CuttingPlane()),
+        ("working sets", GREEN, "auto"),
     ):
         fitted = StructuredSVM(Matching(), C=0.1, tol=0.01, solver=solver).fit(X, Y)
         calls = [record["oracle_calls"] for record in fitted.history_]
@@ -251,7 +252,7 @@ def draw_working_sets() -> None:
     axes[0].legend(fontsize=8, frameon=False)
     task: Any = fitted.task_
     sizes = [len(outputs) for outputs in task.found.values()]
-    axes[1].hist(sizes, bins=np.arange(0.5, max(sizes) + 1.5), color=BLUE, rwidth=0.85)
+    axes[1].hist(sizes, bins=np.arange(0.5, max(sizes) + 1.5), color=GREEN, rwidth=0.85)
     axes[1].set(xlabel="outputs found per example, of 720 possible ones", ylabel="examples")
     for ax in axes:
         plain(ax)

@@ -77,9 +77,15 @@ def draw(panels: list[tuple[str, list[Point]]], path: Path) -> None:
     """One panel per program, one line per data set, one dot per measured setting."""
     names = [list(dict.fromkeys(label for label, _, _ in points)) for _, points in panels]
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(9.6, 3.3), layout="constrained", sharex=True, squeeze=False
+        len(panels),
+        1,
+        figsize=(4.8, 6.2),  # legible on a phone
+        layout="constrained",
+        sharex=True,
+        squeeze=False,
+        height_ratios=[len(labels) + 1 for labels in names],
     )
-    for ax, (title, points), labels in zip(axes[0], panels, names, strict=True):
+    for ax, (title, points), labels in zip(axes[:, 0], panels, names, strict=True):
         for label, ratio, stopped in points:
             color = "#1f77b4" if ratio >= 1 else "#d62728"
             ax.plot(
@@ -96,13 +102,13 @@ def draw(panels: list[tuple[str, list[Point]]], path: Path) -> None:
         ax.set_xlim(0.5, 300)
         ax.set_xticks([1, 10, 100], ["1", "10", "100"])
         ax.set_ylim(len(labels) - 0.4, -0.6)
-        ax.set_yticks(range(len(labels)), labels, fontsize=8)
-        ax.set_title(title, fontsize=10)
-        ax.set_xlabel("times faster", fontsize=9)
+        ax.set_yticks(range(len(labels)), labels, fontsize=9)
+        ax.set_title(title, fontsize=10, loc="left")
         ax.grid(axis="x", color="0.9")
         ax.set_axisbelow(True)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
+    axes[-1, 0].set_xlabel("times faster")
     save(figure, path)
 
 

@@ -1,11 +1,16 @@
-// A button that copies a block of code: statements without their prompts, and no output.
+// A button that copies a block of code: statements or commands without their prompts, and no output.
 document.addEventListener("DOMContentLoaded", () => {
+  const PROMPTS = [
+    { first: /^>>> /, kept: /^(>>>|\.\.\.)( |$)/, length: 4 },
+    { first: /^\$ /, kept: /^[$>] /, length: 2 },
+  ];
   const source = (text) => {
     const lines = text.replace(/\n$/, "").split("\n");
-    if (!lines.some((line) => line.startsWith(">>> "))) return lines.join("\n");
+    const prompt = PROMPTS.find(({ first }) => lines.some((line) => first.test(line)));
+    if (!prompt) return lines.join("\n");
     return lines
-      .filter((line) => /^(>>>|\.\.\.)( |$)/.test(line))
-      .map((line) => line.slice(4))
+      .filter((line) => prompt.kept.test(line))
+      .map((line) => line.slice(prompt.length))
       .join("\n");
   };
   document.querySelectorAll("div.highlight > pre").forEach((block) => {
@@ -16,6 +21,7 @@ document.addEventListener("DOMContentLoaded", () => {
     button.textContent = "Copy";
     button.title = "Copy the code without prompts and output";
     const code = source(block.textContent);
+    button.dataset.code = code;
     button.addEventListener("click", async () => {
       await navigator.clipboard.writeText(code);
       button.textContent = "Copied";

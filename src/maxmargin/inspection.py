@@ -175,7 +175,7 @@ class ConvergenceDisplay:
             x, _finite(upper), color="C0", label="objective (upper bound)", **style
         )
         (self.lower_bound_line_,) = ax.plot(
-            x, _finite(lower), color="C2", label="lower bound", **style
+            x, _finite(lower), color="C1", label="lower bound", **style
         )
         ax.set(ylabel="bounds of the optimum", ylim=_limits(upper, lower))
         ax.legend(loc="best", frameon=False)

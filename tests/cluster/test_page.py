@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.nightly
 def test_the_example_runs_on_a_cluster_of_its_own(ray_environment, tmp_path):
-    script = [sys.executable, str(ROOT / "examples" / "laptop_to_cluster.py"), "--ray"]
+    script = [sys.executable, str(ROOT / "examples" / "scale" / "laptop_to_cluster.py"), "--ray"]
     done = subprocess.run(
         [*script, "--data", str(tmp_path / "rows")], capture_output=True, text=True, timeout=300
     )
@@ -35,7 +35,7 @@ def test_the_example_runs_on_a_cluster_of_its_own(ray_environment, tmp_path):
 
 def test_the_page_shows_the_parts_of_the_script_that_are_run():
     page = (ROOT / "docs" / "cluster.rst").read_text()
-    script = (ROOT / "examples" / "laptop_to_cluster.py").read_text()
+    script = (ROOT / "examples" / "scale" / "laptop_to_cluster.py").read_text()
     for mark in ("one machine", "cluster"):
         assert f"# begin: {mark}" in page
         assert f"# begin: {mark}" in script

@@ -90,7 +90,7 @@ class DualCoordinate:
     """Working-set dual coordinate solver: the default for structures, and the stream of rows.
 
     For rows of features that are not in memory (a data set on disk, features computed on the fly) it reads
-    them in pieces and keeps a bounded number of them; see the page "Streams".
+    them in pieces and keeps a bounded number of them; see the page "Streaming".
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ class DualCoordinate:
         depends on it, and not on the number of workers. 1 is the sequential method; None chooses the number
         by the size of the data. For linear models with one score per sample (two classes, one-vs-rest,
         regression, one-class), not for the multiclass loss of Crammer and Singer. More blocks need more
-        epochs, most of all if C is large or if samples are similar to each other; see "Several cores" on the
-        page "Linear models".
+        epochs, most of all if C is large or if samples are similar to each other; see the
+        page "Solvers and several cores".
     rounds : int, optional
         Number of times per epoch that the changes of the blocks are merged. By default it is chosen by the
         size of the data, or is 1 if ``dealing="shards"``. Epochs over the few samples that shrinking leaves

@@ -46,7 +46,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     {tol}
     loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
         The loss function. "logistic" adds ``predict_proba``; it does not support ``partial_fit``. Pass an
-        object for other parameters or for a loss of your own; see the user guide, "A loss of your own".
+        object for other parameters or for a loss of your own; see the user guide, "Your own loss".
     multi_class : {"auto", "crammer_singer", "multinomial", "ovr"}, default "auto"
         How to train more than two classes: all in one problem (the loss of Crammer and Singer, or the
         multinomial logistic loss), or one problem per class against the rest, whose objectives and bounds are

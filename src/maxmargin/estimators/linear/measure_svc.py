@@ -52,8 +52,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         "q". A callable ``(tp, fp, fn, tn) -> loss`` may be any function of the confusion matrix that is 0 if
         there are no errors. It is evaluated for all confusion matrices, of which at most 4 million are
         allowed (about 4,000 samples, half of them positive). An object of a subclass of
-        :class:`maxmargin.losses.ConfusionMatrixLoss` has no such limit; see the user guide, "A measure of
-        your own".
+        :class:`maxmargin.losses.ConfusionMatrixLoss` has no such limit; see the user guide, "Your own
+        measure".
     {C}
         It multiplies R.
     beta : float, default 1.0

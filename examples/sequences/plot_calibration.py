@@ -74,15 +74,16 @@ def bins(confidence, right, n=10):
     return mean, hit, size
 
 
-fig, (left, other) = plt.subplots(1, 2, figsize=(9, 4))
-left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
 for name, values in confidence.items():
     mean, hit, size = bins(values, right)
     error = np.sum(size * np.abs(mean - hit)) / np.sum(size)
-    left.plot(mean, hit, marker="o", label=f"{name} (error {error:.3f})")
+    ax.plot(mean, hit, marker="o", label=f"{name} (error {error:.3f})")
     print(f"calibrated on {name}: expected calibration error {error:.3f}")
-left.set(xlabel="confidence", ylabel="fraction of right labels", title="Test tokens")
-left.legend(title="calibrated on")
+ax.set(xlabel="confidence", ylabel="fraction of right labels", title="Test tokens")
+ax.legend(title="calibrated on")
+plt.show()
 
 # %%
 # What confidences are good for
@@ -91,9 +92,7 @@ left.legend(title="calibrated on")
 
 order = np.argsort(-confidence["held-out data"], kind="stable")
 kept = np.arange(1, len(order) + 1)
-other.plot(1.0 - kept / len(order), np.cumsum(right[order]) / kept)
-other.set(
-    xlabel="fraction of tokens checked by hand", ylabel="accuracy of the others", xlim=(0, 0.6)
-)
-fig.tight_layout()
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.plot(1.0 - kept / len(order), np.cumsum(right[order]) / kept)
+ax.set(xlabel="fraction of tokens checked by hand", ylabel="accuracy of the others", xlim=(0, 0.6))
 plt.show()

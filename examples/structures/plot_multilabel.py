@@ -70,8 +70,8 @@ for pairs in (False, True):
     svm = StructuredSVM(LabelSets(pairs), C=0.1, tol=1e-2).fit(list(X[:300]), list(Y[:300]))
     right = np.array(svm.predict(list(X[300:]))) == Y[300:]
     print(
-        f"{'pairs' if pairs else 'single labels'}: gap {svm.gap_:.3f}, {right.mean():.3f} of the labels and "
-        f"{right.all(axis=1).mean():.3f} of the sets are right"
+        f"{'pairs' if pairs else 'single labels'}: gap {svm.gap_:.3f}, "
+        f"{right.mean():.3f} of the labels and {right.all(axis=1).mean():.3f} of the sets are right"
     )
 
 # %%

@@ -3,7 +3,7 @@ Learning from a stream in one pass
 ==================================
 
 Samples arrive in batches, and at most 200 of them are kept. After every batch, the estimator has a lower
-bound on the optimum over all samples seen so far (the dashed line). This example stores the samples in
+bound on the optimum over all samples seen so far (the orange line). This example stores the samples in
 order to plot what is usually unknown: the objective of the weights over all samples seen, and the optimum.
 """
 
@@ -40,11 +40,11 @@ print(f"{svc.n_support_} of {svc.n_seen_} rows are kept; verified gap {svc.gap_:
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.plot(n, upper, label="objective over all rows seen")
 left.plot(n, best, "k", lw=1, label="optimum over all rows seen")
-left.plot(n, lower, "--", label="lower bound")
+left.plot(n, lower, label="lower bound")
 left.set(xlabel="rows seen", ylabel="F")
 left.legend()
 right.plot(n, np.divide(upper, best))
 right.axhline(1.0, color="k", lw=1)
-right.plot(n, np.divide(lower, best), "--")
+right.plot(n, np.divide(lower, best))
 right.set(xlabel="rows seen", ylabel="F / optimum")
 plt.show()

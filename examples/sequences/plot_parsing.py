@@ -19,10 +19,14 @@ from maxmargin.tasks.parsing.trees import is_tag, read_trees, words
 
 trees = read_trees(
     """
-    (S (NP (DT the) (NN girl)) (VP (VBD saw) (NP (DT the) (NN star)) (PP (IN with) (NP (DT a) (NN lens)))))
-    (S (NP (DT a) (NN man)) (VP (VBD saw) (NP (DT the) (NN girl)) (PP (IN with) (NP (DT the) (NN lamp)))))
-    (S (NP (DT the) (NN girl)) (VP (VBD drew) (NP (NP (DT a) (NN map)) (PP (IN of) (NP (DT the) (NN moon))))))
-    (S (NP (DT the) (NN man)) (VP (VBD saw) (NP (NP (DT the) (NN light)) (PP (IN of) (NP (DT a) (NN lamp))))))
+    (S (NP (DT the) (NN girl))
+       (VP (VBD saw) (NP (DT the) (NN star)) (PP (IN with) (NP (DT a) (NN lens)))))
+    (S (NP (DT a) (NN man))
+       (VP (VBD saw) (NP (DT the) (NN girl)) (PP (IN with) (NP (DT the) (NN lamp)))))
+    (S (NP (DT the) (NN girl))
+       (VP (VBD drew) (NP (NP (DT a) (NN map)) (PP (IN of) (NP (DT the) (NN moon))))))
+    (S (NP (DT the) (NN man))
+       (VP (VBD saw) (NP (NP (DT the) (NN light)) (PP (IN of) (NP (DT a) (NN lamp))))))
     (S (NP (NP (DT the) (NN man)) (PP (IN with) (NP (DT the) (NN map)))) (VP (VBD slept)))
     (S (NP (DT the) (NN girl)) (VP (VBD slept)))
     """

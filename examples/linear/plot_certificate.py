@@ -71,7 +71,7 @@ for max_iter in limits:
 # %%
 
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-axes.semilogx(limits, reached, "o-", color="C1", label="scikit-learn")
+axes.semilogx(limits, reached, "o-", color="0.4", label="scikit-learn")
 axes.axhline(ours.objective_, color="C0", label="maxmargin, certified")
 axes.set(xlabel="iterations allowed to scikit-learn", ylabel="objective")
 axes.set_ylim(bottom=0)

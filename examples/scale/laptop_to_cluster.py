@@ -14,6 +14,7 @@ Run the same fit in one thread, in threads, in processes, from a dataset on disk
 Without ``--ray``, only maxmargin is required. With it, run ``pip install "maxmargin[ray]"``.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/guide_cluster.svg"
 import argparse
 import tempfile
 

@@ -102,6 +102,7 @@ ConvergenceDisplay.from_estimator(model)
 
 first, second, y = views[101]
 (y_hat,) = model.predict(X[101:102])
+# sphinx_gallery_thumbnail_number = 2
 figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 right = second[:, :2] + [2.0, 0.0]
 for i, j in enumerate(y_hat):

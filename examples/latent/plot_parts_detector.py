@@ -28,7 +28,7 @@ def correlate(x, template):
 
 
 def transform(values, a, b, anchor, n):
-    """The best ``values[q] - a d^2 + b d`` for each root position t < n, and its q; d = q - t - anchor."""
+    """The best ``values[q] - a d^2 + b d`` and its q for all roots t < n; d = q - t - anchor."""
     d = np.arange(len(values)) - np.arange(n)[:, None] - anchor
     total = (b * d - a * d**2)[..., None] + values
     best = total.argmax(axis=1)
