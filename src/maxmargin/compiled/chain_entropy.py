@@ -3,8 +3,8 @@
     maximize   D(mu) = sum_i c_i H(mu_i) - 1/2 |w|^2,      w = sum_i c_i (Psi(x_i, y_i) - E_mu_i Psi(x_i, z))
 
 Each mu_i is a distribution over the labelings of example i, H its entropy. It is given by scores theta_i, as
-mu_i(z) ~ exp <theta_i, parts of z>: a score for each token and label, and for transitions, start and stop. The
-block step of Collins et al. (2008, exponentiated gradient) moves them toward the scores at the current w:
+mu_i(z) ~ exp <theta_i, parts of z>: a score for each token and label, and for transitions, start and stop.
+The block step of Collins et al. (2008, exponentiated gradient) moves them toward the scores at w:
 
     theta_i  <-  (1 - eta) theta_i + eta scores(w)
 
@@ -193,7 +193,14 @@ def mix(
 
 @leaf
 def accept(
-    chains: Chains, lo: int, hi: int, duals: Duals, g: int, trial: Trial, entropy: float, size: float
+    chains: Chains,
+    lo: int,
+    hi: int,
+    duals: Duals,
+    g: int,
+    trial: Trial,
+    entropy: float,
+    size: float,
 ) -> None:
     """The trial becomes the block's dual point."""
     base = chains.starts[lo]

@@ -187,7 +187,7 @@ def backward_sums(
     scale: float,
     sums: FloatArray,
 ) -> None:
-    """The marginals ``mu`` of the tokens; ``sums += scale`` times the expected transitions, start and stop."""
+    """The marginals ``mu`` of tokens; ``sums += scale`` times the expected transitions, start and stop."""
     T, K = nodes.shape
     ahead, b, p, q, pairs = scratch.ahead, scratch.b, scratch.p, scratch.q, scratch.pairs
     for s in range(K):
@@ -223,17 +223,18 @@ def backward_sums(
 
 
 @leaf
-def labeling_score(nodes: FloatArray, tail: FloatArray, y: Labels) -> Any:
-    """<w, Psi(x, y)> of at least one token, and the sum of the absolute values of its terms."""
-    K, last = nodes.shape[1], y[y.size - 1]
-    total = tail[K * K + y[0]] + tail[K * K + K + last]
-    size = abs(tail[K * K + y[0]]) + abs(tail[K * K + K + last])
+def labeling_score(nodes: FloatArray, moves: Moves, y: Labels) -> Any:
+    """<w, Psi(x, y)> of at least one token (-inf if forbidden), and the sum of the absolute values of its
+    terms."""
+    first, last = moves.start[y[0]], moves.stop[y[y.size - 1]]
+    total, size = first + last, abs(first) + abs(last)
     for t in range(y.size):
         total += nodes[t, y[t]]
         size += abs(nodes[t, y[t]])
         if t > 0:
-            total += tail[y[t - 1] * K + y[t]]
-            size += abs(tail[y[t - 1] * K + y[t]])
+            move = moves.logs[y[t - 1], y[t]]
+            total += move
+            size += abs(move)
     return total, size
 
 
@@ -296,7 +297,7 @@ def log_sums_range(
         own = nodes[first - base : last - base]
         emissions(chains.indptr, chains.indices, chains.data, W, first, last, own)
         log_z[i - lo] = forward_sums(own, moves, a[first - base : last - base], scaled)
-        truth[i - lo], size = labeling_score(own, tail, chains.truth[first:last])
+        truth[i - lo], size = labeling_score(own, moves, chains.truth[first:last])
         sizes[i - lo] = size + abs(log_z[i - lo]) + (last - first) * np.log(K)
 
 
@@ -322,9 +323,7 @@ def marginals_range(
         first, last = chains.starts[i] - base, chains.starts[i + 1] - base
         if first < last:
             own, messages = nodes[first:last], a[first:last]
-            backward_sums(
-                own, moves, messages, log_z[i - lo], scratch, out[first:last], 1.0, sums
-            )
+            backward_sums(own, moves, messages, log_z[i - lo], scratch, out[first:last], 1.0, sums)
 
 
 @entry

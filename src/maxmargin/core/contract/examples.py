@@ -17,7 +17,8 @@ class Examples(Protocol):
     """Examples of one task, in the form the oracle reads. They do not change after construction.
 
     Examples can offer more: see :class:`DivisibleExamples`, :class:`SignedExamples`,
-    :class:`SmoothExamples` and :class:`EagerExamples`. Answers describe an example in the same way in every range.
+    :class:`SmoothExamples` and :class:`EagerExamples`. Answers describe an example in the same way in every
+    range.
     """
 
     @property
@@ -64,7 +65,7 @@ class SignedExamples(Protocol):
 
 @runtime_checkable
 class SmoothExamples(Protocol):
-    """Examples with a smooth loss: their answers are sums over all outputs, so there is no cache of outputs."""
+    """Examples with a smooth loss: answers are sums over all outputs, so there is no cache of outputs."""
 
     smooth: ClassVar[Literal[True]]
 

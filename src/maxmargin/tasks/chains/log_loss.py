@@ -124,9 +124,10 @@ def log_z_stacked(task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike) -> 
 def log_probabilities_stacked(
     task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike, labels: npt.NDArray[Any]
 ) -> Array:
-    """The log probability of the labels of each sequence of a stacked matrix; they must be allowed."""
-    chains = ChainExamples.from_stacked(task, X, lengths, labels).chains
-    found = [log_sums(chains, w, lo, hi) for lo, hi in _ranges(chains)]
+    """The log probability of the labels of each sequence of a stacked matrix; -inf if they are forbidden."""
+    chains = unlabeled(task, X, lengths)
+    chains = chains._replace(truth=labels.astype(chains.truth.dtype))
+    found = [_allowed_sums(chains, w, lo, hi) for lo, hi in _ranges(chains)]
     return np.concatenate([np.empty(0), *(np.minimum(s.truth - s.log_z, 0.0) for s in found)])
 
 
