@@ -23,7 +23,7 @@ from maxmargin.core.vectors import Array, IntArray
 
 #: bytes of the scores and sums of transitions, beyond which neighboring examples share them
 MEMORY = 2**29
-#: score of the true label at the beginning: nearly all probability is at the true labelings, as w = 0
+#: score of the true label at the beginning: nearly all probability is at the true labelings, so w is nearly 0
 FIRST_SCORE = 10.0
 #: first step sizes
 FIRST_ETA = 0.5
@@ -61,7 +61,9 @@ class LogLossDuals:
             eta=np.full(n_blocks, FIRST_ETA),
             gaps=np.zeros(n_blocks),
         )
-        self._duals.theta[np.arange(n_tokens), chains.truth] = FIRST_SCORE
+        # the larger the change of scores that a probability brings about, the smaller it must be
+        reach = np.log1p(np.repeat(caps, np.diff(chains.starts)) * _squares(chains))
+        self._duals.theta[np.arange(n_tokens), chains.truth] = FIRST_SCORE + reach
         self.rescale(caps)
 
     @property
@@ -144,3 +146,9 @@ class LogLossDuals:
     def _recompute(self) -> None:
         refresh(self._chains, self._duals)
         self.dual_value()
+
+
+def _squares(chains: Chains) -> Array:
+    """|x|^2 of the features of each token."""
+    ends = np.concatenate([[0.0], np.cumsum(np.square(chains.data, dtype=np.float64))])
+    return np.diff(ends[chains.indptr])

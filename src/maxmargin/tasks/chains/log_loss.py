@@ -51,6 +51,8 @@ def log_sums(chains: Chains, w: Array, lo: int, hi: int) -> LogSums:
         np.empty(per_chain),
     )
     log_sums_range(chains, sums.w, lo, hi, *sums[1:])
+    if K == 1:  # one labeling: its probability is exactly 1
+        sums.log_z[:], sums.sizes[:] = sums.truth, 0.0
     return sums
 
 
