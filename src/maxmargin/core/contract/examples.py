@@ -16,8 +16,9 @@ from maxmargin.core.vectors import Array, IntArray
 class Examples(Protocol):
     """Examples of one task, in the form the oracle reads. They do not change after construction.
 
-    Examples can offer more: see :class:`DivisibleExamples`, :class:`SignedExamples` and
-    :class:`EagerExamples`. Answers describe an example in the same way in every range.
+    Examples can offer more: see :class:`DivisibleExamples`, :class:`SignedExamples`,
+    :class:`SmoothExamples` and :class:`EagerExamples`. Answers describe an example in the same way in every
+    range.
     """
 
     @property
@@ -60,6 +61,13 @@ class SignedExamples(Protocol):
 
     def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> WorkingSets:
         """As :meth:`Examples.working_sets`, with the regularizer that has the nonnegative coordinates."""
+
+
+@runtime_checkable
+class SmoothExamples(Protocol):
+    """Examples with a smooth loss: answers are sums over all outputs, so there is no cache of outputs."""
+
+    smooth: ClassVar[Literal[True]]
 
 
 @runtime_checkable

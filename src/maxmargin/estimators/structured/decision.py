@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, overload
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.structured import sequences as seq
@@ -116,7 +117,7 @@ class ChainDecision:
             One list per sequence. If ``lengths`` was given, one flat list.
         """
         rows, counts = self._stack(X, lengths)
-        with _in_terms_of_labels():
+        with in_terms_of_labels():
             checked = self.expansion_ is None  # otherwise rows are scores, which may overflow
             states = predict_stacked(*self._scorer(), rows, counts, checked=checked)
         flat = self._names(states)
@@ -124,9 +125,9 @@ class ChainDecision:
 
     @documented
     def predict_k_best(
-        self, X: Any, k: int, lengths: Any = None
+        self, X: Any, k: int, lengths: Any = None, probabilities: bool = False
     ) -> list[list[tuple[list[Any], float]]]:
-        """Predict the k best labelings of each sequence, with their scores.
+        """Predict the k best labelings of each sequence, with their scores or probabilities.
 
         Parameters
         ----------
@@ -135,6 +136,8 @@ class ChainDecision:
         k : int
             Number of labelings. A sequence with fewer allowed labelings gets all of them.
         {lengths}
+        probabilities : bool, default False
+            Return probabilities in place of scores. Requires ``loss="logistic"``.
 
         Returns
         -------
@@ -149,8 +152,14 @@ class ChainDecision:
         [['A', 'N'], ['A', 'A']]
         """
         rows, counts = self._stack(X, lengths)
-        with _in_terms_of_labels():
+        with in_terms_of_labels():
             found = k_best_stacked(*self._scorer(), rows, counts, k)
+        if probabilities:
+            shifts = self._score_shifts(rows, counts)
+            return [
+                [(self._names(codes), min(1.0, math.exp(score - shift))) for codes, score in best]
+                for best, shift in zip(found, shifts.tolist(), strict=True)
+            ]
         return [[(self._names(codes), score) for codes, score in best] for best in found]
 
     @overload
@@ -228,7 +237,7 @@ class ChainDecision:
         X, y, _ = loaded(X, y, None)
         rows, counts = self._stack(X, lengths)
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
-        with _in_terms_of_labels():
+        with in_terms_of_labels():
             predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
         known = np.array([label is not None for label in truth], dtype=bool)
         if not known.any():
@@ -246,7 +255,10 @@ class ChainDecision:
     def predict_confidence(
         self, X: Any, lengths: npt.ArrayLike | None = None
     ) -> Array | list[Array]:
-        """Predict the probability that each predicted label is right. Requires :meth:`calibrate`.
+        """Predict the probability that each predicted label is right.
+
+        With ``loss="logistic"`` this is the label's marginal probability. After :meth:`calibrate`, which
+        other losses require, it is what held-out data say about labels of the same margin.
 
         Parameters
         ----------
@@ -260,19 +272,26 @@ class ChainDecision:
             One probability per token, for the label that ``predict`` returns. If ``lengths`` was given, one
             flat array.
         """
-        check_is_fitted(self, "weights_")
+        flat = self._confidence(*(stacked := self._stack(X, lengths)))
+        return flat if lengths is not None else seq.by_sequence(flat, stacked[1])
+
+    def _confidence(self, rows: Any, counts: seq.Lengths) -> Array:
+        """The probability that each predicted label is right, from its margin."""
         if getattr(self, "calibration_", None) is None:
             raise NotFittedError(
-                "this tagger is not calibrated: call calibrate(X, y) with held-out sequences first."
+                "this tagger is not calibrated: call calibrate(X, y) with held-out sequences first, or fit "
+                "with loss='logistic'."
             )
-        rows, counts = self._stack(X, lengths)
         margins = margins_of(self._flat_max_marginals(rows, counts))
-        flat = np.interp(margins, *self.calibration_)
-        return flat if lengths is not None else seq.by_sequence(flat, counts)
+        return np.interp(margins, *self.calibration_)
+
+    def _score_shifts(self, rows: Any, counts: seq.Lengths) -> Array:
+        """The logarithms of the sums over all labelings, which make scores log probabilities."""
+        raise NotImplementedError
 
     def _flat_max_marginals(self, rows: Any, counts: seq.Lengths) -> Array:
         """Max-marginals of labels for all tokens."""
-        with _in_terms_of_labels():
+        with in_terms_of_labels():
             flat = max_marginals_stacked(*self._scorer(), rows, counts)
         K = len(self.classes_)
         return flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
@@ -365,6 +384,11 @@ class ChainDecision:
     def _names(self, states: Any) -> list[Hashable]:
         return [self.classes_[k] for k in contract(states, len(self.classes_))]
 
+    def _codes(self, rows: Any, counts: seq.Lengths) -> IntArray:
+        """The numbers of the predicted labels of all tokens."""
+        with in_terms_of_labels():
+            return contract(predict_stacked(*self._scorer(), rows, counts), len(self.classes_))
+
     @documented
     def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
         """Return the fraction of tokens with the right label.
@@ -385,13 +409,13 @@ class ChainDecision:
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not truth:
             raise ValueError("all sequences are empty: there is nothing to score.")
-        with _in_terms_of_labels():
+        with in_terms_of_labels():
             predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
         return float(np.mean([a == b for a, b in zip(predicted, truth, strict=True)]))
 
 
 @contextmanager
-def _in_terms_of_labels() -> Iterator[None]:
+def in_terms_of_labels() -> Iterator[None]:
     """Name the parameter of the tagger if the transition constraints of the task allow no labeling."""
     try:
         yield

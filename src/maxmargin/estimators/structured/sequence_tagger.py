@@ -23,7 +23,7 @@ from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured import sequences as seq
-from maxmargin.estimators.structured.decision import ChainDecision, states_of
+from maxmargin.estimators.structured.decision import states_of
 from maxmargin.estimators.structured.kernel_inputs import (
     check_kernel,
     forget_kernel,
@@ -31,21 +31,27 @@ from maxmargin.estimators.structured.kernel_inputs import (
     map_rows,
 )
 from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
+from maxmargin.estimators.structured.probabilities import ChainProbabilities
 from maxmargin.estimators.structured.tagged_data import TaggedData, label_functions, score_parts
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS, Weighing, weigh
-from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
+from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate, minimize
 from maxmargin.tasks.chains.chain import Chain
+from maxmargin.tasks.chains.examples import ChainExamples
+from maxmargin.tasks.chains.log_loss import LogLossExamples
+
+#: the examples of each loss
+LOSSES: dict[str, type[ChainExamples]] = {"hinge": ChainExamples, "logistic": LogLossExamples}
 
 
 @documented
-class SequenceTagger(ChainDecision, CertifiedEstimator):
+class SequenceTagger(ChainProbabilities, CertifiedEstimator):
     """Sequence labeling by a linear chain, trained with a large margin and a certificate.
 
     The score of a labeling is the sum of the scores of each token's label, of pairs of neighboring labels,
     and of the first and the last label. The loss is the number of wrong tokens (Hamming loss), or their
-    ``cost``.
+    ``cost``. With ``loss="logistic"`` it is a linear-chain conditional random field, with probabilities.
 
     Parameters
     ----------
@@ -55,6 +61,10 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         try larger values.
     {tol}
         The accuracy usually stops improving well before the default is reached.
+    loss : {"hinge", "logistic"}, default "hinge"
+        "hinge" is the large-margin loss. "logistic" is the negative log probability of the labels of a
+        sequence in a conditional random field, for :meth:`predict_marginals` and :meth:`log_probability`. It
+        has no ``cost``, ``token_weight``, ``partial`` and slack rescaling.
     cost : dict or array of shape (n_labels, n_labels), optional
         Dict: the cost of missing each label, 1 for labels that are not in it. Array: ``cost[i, j]`` is the
         cost of predicting label j when the true label is i, in the order of ``classes_``.
@@ -154,6 +164,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         C: float = 0.1,
         *,
         tol: Any = 5e-2,
+        loss: str = "hinge",
         cost: Any = None,
         forbidden_transitions: Any = None,
         order: int = 1,
@@ -180,6 +191,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
     ) -> None:
         self.C = C
         self.tol = tol
+        self.loss = loss
         self.cost = cost
         self.forbidden_transitions = forbidden_transitions
         self.order = order
@@ -255,6 +267,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
+        self._check_loss(token_weight)
         self._check_options(flat, counts)
         n_features, mapped = rows.shape[1], None
         drawn = is_sampled(self)
@@ -287,7 +300,7 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
             "task_": task,
         }
         with self._workers() as engine:
-            risk = data.risk(weight, self.rescaling, engine)
+            risk = data.risk(weight, self.rescaling, engine, LOSSES[self.loss])
             result = self._minimize(
                 weights.risk(risk),
                 self._solver(weights),
@@ -389,13 +402,41 @@ class SequenceTagger(ChainDecision, CertifiedEstimator):
 
     def _about(self, data: TaggedData) -> str | None:
         """A fingerprint of everything that working sets depend on."""
-        return fingerprint(data, self.rescaling, [getattr(self, n, None) for n in PARAMETERS])
+        return fingerprint(
+            data, self.rescaling, self.loss, [getattr(self, n, None) for n in PARAMETERS]
+        )
 
     def _solver(self, weights: Weighing | None = None) -> Any:
         if self.solver != "auto":
             return self.solver
         spread = weights is not None and weights.map is not None and not weights.center_only
         return CuttingPlane() if spread else AutoStructured()
+
+    def _check_loss(self, token_weight: Any) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r}: use 'hinge' or 'logistic'.")
+        if self.loss == "hinge":
+            return
+        wrong = {
+            "cost": (self.cost is not None, "a wrong label has no cost, only a probability"),
+            "token_weight": (token_weight is not None, "it multiplies costs; use sample_weight"),
+            "partial": (
+                self.partial is not None,
+                "with missing labels the loss is not convex, and there would be no certificate",
+            ),
+            "rescaling": (self.rescaling != "margin", "there is no margin to rescale"),
+            "kernel_method": (
+                is_sampled(self),
+                "sampled cuts are for the hinge loss; use 'nystrom'",
+            ),
+            "solver": (
+                isinstance(self.solver, DualCoordinate) and self.solver != DualCoordinate(),
+                "its settings are about working sets; use 'auto', DualCoordinate() or CuttingPlane()",
+            ),
+        }
+        for name, (is_wrong, why) in wrong.items():
+            if is_wrong:
+                raise ValueError(f"loss='logistic' does not support {name}: {why}.")
 
     def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
         check_kernel(self)

@@ -66,10 +66,16 @@ class TaggedData(NamedTuple):
         pairs = zip(self.split(self.codes), self.split(self.weight), strict=True)
         return self.split(self.rows), [WeightedLabels(y, s) for y, s in pairs]
 
-    def risk(self, sample_weight: Array | None, rescaling: str, engine: Engine) -> TaskRisk:
+    def risk(
+        self,
+        sample_weight: Array | None,
+        rescaling: str,
+        engine: Engine,
+        loss: type[ChainExamples] = ChainExamples,
+    ) -> TaskRisk:
         """The risk: compiled for margin rescaling, one sequence at a time for slack rescaling."""
         task = self.task
-        examples = ChainExamples.from_stacked(task, self.rows, self.counts, self.codes, self.weight)
+        examples = loss.from_stacked(task, self.rows, self.counts, self.codes, self.weight)
         X: list[Any] = []
         Y: list[Any] = []
         if rescaling != "margin":

@@ -20,7 +20,12 @@ import numpy as np
 
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.evaluation import Evaluation
-from maxmargin.core.contract.examples import DivisibleExamples, Examples, SignedExamples
+from maxmargin.core.contract.examples import (
+    DivisibleExamples,
+    Examples,
+    SignedExamples,
+    SmoothExamples,
+)
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut, add_cuts
@@ -237,6 +242,8 @@ class TaskRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
+        if isinstance(self._examples, SmoothExamples):
+            return Capabilities(working_sets=self)
         return Capabilities(working_sets=self, caching=self)
 
     @property

@@ -119,7 +119,7 @@ class ChainExamples:
             truth=c.truth[first:last],
             weight=c.weight[first:last],
         )
-        return ChainExamples(self.task, own)
+        return type(self)(self.task, own)
 
     def n_tokens(self, lo: int, hi: int) -> int:
         """Number of tokens of the sequences ``lo .. hi-1``."""
