@@ -7,10 +7,14 @@ interrupt, "stop" would mean "skip one fold" in a user's cross-validation loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 
 _RETURNS: ContextVar[bool] = ContextVar("maxmargin_return_on_interrupt", default=False)
 
@@ -79,3 +83,33 @@ def interrupt(note: str, **kept: Any) -> KeyboardInterrupt:
         setattr(error, name, value)
     error.add_note(note)
     return error
+
+
+class Raising(Protocol[Args, Result]):
+    """A function that raises after Ctrl-C; ``__wrapped__`` returns, for callers that have more to store."""
+
+    __wrapped__: Callable[Args, Result]
+
+    def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
+        """Call the function."""
+
+
+def raising_interrupts(
+    in_words: Callable[[Any], str],
+) -> Callable[[Callable[Args, Result]], Raising[Args, Result]]:
+    """Make a public function raise ``KeyboardInterrupt`` if its result was interrupted. ``in_words``
+    describes a result in the note of the error."""
+
+    def decorate(function: Callable[Args, Result]) -> Raising[Args, Result]:
+        @functools.wraps(function)
+        def call(*args: Args.args, **kwargs: Args.kwargs) -> Result:
+            with outermost() as returns:
+                result: Any = function(*args, **kwargs)
+            if result.stop_reason == "interrupted" and not returns:
+                note = f"{function.__name__}: {in_words(result)}. The result is error.result."
+                raise interrupt(note, result=result)
+            return cast(Result, result)
+
+        return call
+
+    return decorate

@@ -28,7 +28,7 @@ import numpy as np
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.contract.latent import LatentRisk
-from maxmargin.core.interrupts import interrupt, outermost
+from maxmargin.core.interrupts import raising_interrupts
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule, stops
@@ -228,6 +228,11 @@ class _WithOracle:
         return self.call(record)
 
 
+def _in_words(result: LatentResult) -> str:
+    return f"objective {result.objective:.6g} after {result.n_iter} convex steps"
+
+
+@raising_interrupts(_in_words)
 def minimize_latent(
     risk: LatentRisk,
     C: float,
@@ -295,47 +300,6 @@ def minimize_latent(
     >>> result.stop_reason, result.latent
     ('cccp', [0, None])
     """
-    with outermost() as returns:
-        result = solve_latent(
-            risk,
-            C,
-            solver=solver,
-            regularizer=regularizer,
-            tol=tol,
-            max_iter=max_iter,
-            max_seconds=max_seconds,
-            callbacks=callbacks,
-            observer=observer,
-            random_state=random_state,
-            w0=w0,
-            warm=warm,
-        )
-    if result.stop_reason == "interrupted" and not returns:
-        raise interrupt(
-            f"minimize_latent: objective {result.objective:.6g} after {result.n_iter} convex steps. The "
-            "result is error.result.",
-            result=result,
-        )
-    return result
-
-
-def solve_latent(
-    risk: LatentRisk,
-    C: float,
-    *,
-    solver: Solver | None = None,
-    regularizer: SquaredNorm | None = None,
-    tol: float = 1e-2,
-    max_iter: int | None = None,
-    max_seconds: float | None = None,
-    callbacks: Sequence[Callback] = (),
-    observer: Observer | None = None,
-    random_state: int = 0,
-    w0: Array | None = None,
-    warm: bool = True,
-) -> LatentResult:
-    """Like :func:`minimize_latent`, but return after Ctrl-C, for callers that store more before they
-    raise."""
     if not tol > 0.0:
         raise ValueError(f"tol={tol!r}: a tolerance must be a positive number.")
     regularizer = regularizer or SquaredNorm()
@@ -379,6 +343,10 @@ def solve_latent(
         oracle_calls=procedure.passes,
         completions=procedure.completions,
     )
+
+
+#: the same, but it returns after Ctrl-C
+solve_latent = minimize_latent.__wrapped__
 
 
 def _run(

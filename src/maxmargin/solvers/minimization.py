@@ -17,7 +17,7 @@ from weakref import WeakSet
 import numpy as np
 
 from maxmargin.core.contract.risk import Risk
-from maxmargin.core.interrupts import interrupt, outermost
+from maxmargin.core.interrupts import raising_interrupts
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start, bounds_in_words
 from maxmargin.core.stopping import RelativeGap, StoppingRule
@@ -34,6 +34,11 @@ from maxmargin.solvers.wide_fit import minimize_in_rows
 _SOUND: WeakSet[type] = WeakSet()
 
 
+def _in_words(result: SolveResult) -> str:
+    return bounds_in_words(result.objective, result.lower_bound, result.gap)
+
+
+@raising_interrupts(_in_words)
 def minimize(
     risk: Risk,
     C: float,
@@ -111,49 +116,6 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
-    with outermost() as returns:
-        result = solve(
-            risk,
-            C,
-            solver=solver,
-            regularizer=regularizer,
-            stopping=stopping,
-            max_iter=max_iter,
-            max_seconds=max_seconds,
-            callbacks=callbacks,
-            observer=observer,
-            random_state=random_state,
-            w0=w0,
-            start=start,
-            checkpoint=checkpoint,
-            resume_from=resume_from,
-            about=about,
-        )
-    if result.stop_reason == "interrupted" and not returns:
-        known = bounds_in_words(result.objective, result.lower_bound, result.gap)
-        raise interrupt(f"minimize: {known}. The result is error.result.", result=result)
-    return result
-
-
-def solve(
-    risk: Risk,
-    C: float,
-    *,
-    solver: Solver | None = None,
-    regularizer: SquaredNorm | None = None,
-    stopping: StoppingRule | None = None,
-    max_iter: int | None = None,
-    max_seconds: float | None = None,
-    callbacks: Sequence[Callback] = (),
-    observer: Observer | None = None,
-    random_state: int = 0,
-    w0: Array | None = None,
-    start: SolveResult | Start | None = None,
-    checkpoint: Any = None,
-    resume_from: Any = None,
-    about: dict[str, Any] | None = None,
-) -> SolveResult:
-    """Like :func:`minimize`, but return after Ctrl-C, for callers that store more before they raise."""
     if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C={C!r}: it must be a positive number.")
     regularizer = regularizer or SquaredNorm()
@@ -209,6 +171,10 @@ def solve(
         if driver.state.stop == "interrupted":  # possibly while the last file was written
             result = replace(result, stop_reason="interrupted")
     return result
+
+
+#: the same, but it returns after Ctrl-C
+solve = minimize.__wrapped__
 
 
 def _missing(risk: object) -> list[str]:

@@ -27,6 +27,7 @@ from maxmargin.compiled.candidates import (
     stream_sweep,
 )
 from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in
@@ -181,7 +182,7 @@ class CandidateCache:
         return _cut(self._examples, rows, owners, np.asarray(weights, dtype=np.float64)[used])
 
 
-class CandidateSets:
+class CandidateSets(MultiplierSets):
     """The dual variables: one multiplier for each candidate (``core.WorkingSets``)."""
 
     def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
@@ -197,7 +198,6 @@ class CandidateSets:
         self._held = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
         self._held.alpha[c.truth] = caps
         self._w: Array = np.zeros(examples.dim)
-        self._tick = 0
         self._scratch = Scratch(
             dense=np.zeros(examples.dim),
             members=np.empty(widest + 1, dtype=np.int64),
@@ -208,29 +208,20 @@ class CandidateSets:
         )
 
     @property
-    def w(self) -> Array:
-        return self._w
+    def _stored(self) -> Held:
+        return self._held
 
     @property
-    def n_examples(self) -> int:
-        return len(self._held.caps)
+    def _truths(self) -> IntArray:
+        return self._candidates.truth
+
+    @property
+    def _sizes(self) -> IntArray:
+        return np.diff(self._candidates.starts)
 
     @property
     def n_planes(self) -> int:
         return int(np.count_nonzero(self._held.used >= 0))
-
-    @property
-    def n_support(self) -> int:
-        truths = self._held.alpha[self._candidates.truth]
-        return int(np.count_nonzero(self._held.alpha) - np.count_nonzero(truths))
-
-    @property
-    def gaps(self) -> Array:
-        return self._held.gaps
-
-    @property
-    def batch_size(self) -> int:
-        return 1
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
@@ -238,11 +229,6 @@ class CandidateSets:
             self._candidates, self._held, self._scratch, self._w, order, skip_below, self._tick
         )
         return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
-
-    def begin(self, order: IntArray, skip_below: float) -> IntArray:
-        self._tick += 1
-        held = self._held
-        return order[(held.caps[order] > 0.0) & (held.gaps[order] >= skip_below)]
 
     def absorb(self, answers: Sequence[Answers]) -> SweepStats:
         before, total = self.n_planes, 0.0
@@ -288,7 +274,7 @@ class CandidateSets:
         held = self._held
         held.used[(held.alpha == 0.0) & (held.used < self._tick - age + 1)] = -1
 
-    def dual_value(self) -> float:
+    def _restart(self) -> float:
         c, held = self._candidates, self._held
         total = np.add.reduceat(held.alpha, c.starts[:-1])
         far = (
@@ -302,17 +288,6 @@ class CandidateSets:
         self._w[:] = 0.0
         add_planes(c, rows, owners, -held.alpha[rows], self._w)
         return math.fsum(held.alpha[rows] * c.loss[rows]) - 0.5 * float(self._w @ self._w)
-
-    def rescale(self, caps: Array) -> None:
-        """See :class:`maxmargin.core.WorkingSets`."""
-        c, held = self._candidates, self._held
-        caps = np.asarray(caps, dtype=np.float64)
-        ratio = np.divide(caps, held.caps, out=np.zeros(len(caps)), where=held.caps > 0.0)
-        held.alpha[:] *= np.repeat(ratio, np.diff(c.starts))
-        held.alpha[c.truth] += np.where(held.caps > 0.0, 0.0, caps)
-        held.caps[:] = caps
-        held.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
-        self.dual_value()
 
     def state(self) -> dict[str, Any]:
         """The rows in use and their multipliers."""

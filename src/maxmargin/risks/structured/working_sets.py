@@ -19,6 +19,7 @@ from maxmargin.checkpoints import UNKNOWN
 from maxmargin.compiled import plane_sets as compiled
 from maxmargin.compiled.plane_sets import PlaneSets
 from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.ragged import offsets
 from maxmargin.core.regularizer import SquaredNorm
@@ -80,7 +81,7 @@ class PythonOracle(Protocol):
         """The same examples with a faster oracle that may return less than the maximum."""
 
 
-class PlainWorkingSets:
+class PlainWorkingSets(MultiplierSets):
     """See :class:`maxmargin.core.WorkingSets`."""
 
     def __init__(
@@ -100,37 +101,27 @@ class PlainWorkingSets:
         self._scratch: Array = np.zeros(examples.dim)
         self._outputs: dict[int, Any] = {}
         self._keys = itertools.count(1)
-        self._tick = 0
         self._sets = self._storage(caps, np.full(n, FIRST_CAPACITY), 0, 0)
         self._sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         self._sets.counts[:] = 1
         self._sets.alpha[self._sets.first] = caps
 
     @property
-    def w(self) -> Array:
-        """The point of the current multipliers."""
-        return self._w
+    def _stored(self) -> PlaneSets:
+        return self._sets
 
     @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self._sets.caps)
+    def _truths(self) -> IntArray:
+        return self._sets.first
+
+    @property
+    def _sizes(self) -> IntArray:
+        return self._sets.room
 
     @property
     def n_planes(self) -> int:
         """Number of planes, without those of the true outputs."""
         return int(self._sets.counts.sum()) - self.n_examples
-
-    @property
-    def n_support(self) -> int:
-        """Number of planes with positive multipliers, without those of the true outputs."""
-        truths = self._sets.alpha[self._sets.first]
-        return int(np.count_nonzero(self._sets.alpha) - np.count_nonzero(truths))
-
-    @property
-    def gaps(self) -> Array:
-        """Duality-gap contribution of each example when last visited."""
-        return self._sets.gaps
 
     @property
     def batch_size(self) -> int:
@@ -154,12 +145,6 @@ class PlainWorkingSets:
                 )
             total += gap
         return SweepStats(calls, total, new)
-
-    def begin(self, order: IntArray, skip_below: float) -> IntArray:
-        """See :class:`maxmargin.core.WorkingSets`."""
-        self._tick += 1
-        sets = self._sets
-        return order[(sets.caps[order] > 0.0) & (sets.gaps[order] >= skip_below)]
 
     def absorb(self, answers: Sequence[Answers]) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
@@ -202,22 +187,11 @@ class PlainWorkingSets:
             if live < 0.5 * self._sets.fill[0]:
                 self._repack(self._sets.room, live, _live(self._sparse_sizes(), self._sets))
 
-    def dual_value(self) -> float:
-        """See :class:`maxmargin.core.WorkingSets`."""
+    def _restart(self) -> float:
         offset = float(compiled.restart(self._sets, self._u))
         if len(self._floor):
             self._w[:] = self._regularizer.primal(self._u)
         return offset - self._regularizer.conjugate(self._u, self._w)
-
-    def rescale(self, caps: Array) -> None:
-        """See :class:`maxmargin.core.WorkingSets`."""
-        sets, caps = self._sets, np.asarray(caps, dtype=np.float64)
-        ratio = np.divide(caps, sets.caps, out=np.zeros(len(caps)), where=sets.caps > 0.0)
-        sets.alpha[:] *= np.repeat(ratio, sets.room)
-        sets.alpha[sets.first] += np.where(sets.caps > 0.0, 0.0, caps)
-        sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
-        sets.caps[:] = caps
-        self.dual_value()
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""

@@ -24,6 +24,7 @@ from maxmargin.compiled.chain_dual import (
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
 from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.ragged import MOST_PLANES, flat_ranges, offsets
 from maxmargin.core.stored_values import count, entries, floats, integers
@@ -33,7 +34,7 @@ from maxmargin.core.vectors import Array, IntArray
 FIRST_CAPACITY = 4
 
 
-class ChainWorkingSets:
+class ChainWorkingSets(MultiplierSets):
     """Working sets of all examples of a :class:`ChainExamples` (``core.WorkingSets``).
 
     Parameters
@@ -54,7 +55,6 @@ class ChainWorkingSets:
         self._lengths = np.diff(chains.starts)
         K = chains.cost.shape[0]
         self._w = np.zeros(chains.n_features * K + len(chains.penalty))
-        self._tick = 0
         self._planes = self._storage(caps, np.full(n, FIRST_CAPACITY))
         self._planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         first_planes(chains.starts, chains.truth, self._planes)
@@ -75,29 +75,20 @@ class ChainWorkingSets:
     # -- used by solvers --------------------------------------------------------------------------
 
     @property
-    def w(self) -> Array:
-        return self._w
+    def _stored(self) -> Planes:
+        return self._planes
 
     @property
-    def n_examples(self) -> int:
-        return len(self._lengths)
+    def _truths(self) -> IntArray:
+        return self._planes.first_plane
+
+    @property
+    def _sizes(self) -> IntArray:
+        return self._planes.room
 
     @property
     def n_planes(self) -> int:
         return int(self._planes.counts.sum()) - self.n_examples
-
-    @property
-    def n_support(self) -> int:
-        truths = self._planes.alpha[self._planes.first_plane]
-        return int(np.count_nonzero(self._planes.alpha) - np.count_nonzero(truths))
-
-    @property
-    def gaps(self) -> Array:
-        return self._planes.gaps
-
-    @property
-    def batch_size(self) -> int:
-        return 1
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
@@ -117,11 +108,6 @@ class ChainWorkingSets:
             calls, added, gap = calls + more_calls, added + more, gap + seen
             if position == len(order):
                 return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
-
-    def begin(self, order: IntArray, skip_below: float) -> IntArray:
-        self._tick += 1
-        planes = self._planes
-        return order[(planes.caps[order] > 0.0) & (planes.gaps[order] >= skip_below)]
 
     def absorb(self, answers: Sequence[Answers]) -> SweepStats:
         before, total = self.n_planes, 0.0
@@ -177,24 +163,12 @@ class ChainWorkingSets:
     def drop_idle(self, age: int) -> None:
         drop_planes(self._chains.starts, self._planes, self._tick - age + 1)
 
-    def dual_value(self) -> float:
+    def _restart(self) -> float:
         restart(self._chains, self._planes, self._scratch, self._w)
         gain = math.fsum(self._planes.alpha * self._planes.loss)
         squares = np.empty(-(-self._w.size // 4096))
         block_squares(self._w, squares)
         return gain - 0.5 * math.fsum(squares)
-
-    def rescale(self, caps: Array) -> None:
-        """See :class:`maxmargin.core.WorkingSets`."""
-        planes = self._planes
-        caps = np.asarray(caps, dtype=np.float64)
-        ratio = np.divide(caps, planes.caps, out=np.zeros(len(caps)), where=planes.caps > 0.0)
-        owners = np.repeat(np.arange(len(caps)), planes.room)
-        planes.alpha[:] *= ratio[owners]
-        planes.alpha[planes.first_plane] += np.where(planes.caps > 0.0, 0.0, caps)
-        planes.caps[:] = caps
-        planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
-        self.dual_value()
 
     # -- saving and restoring ---------------------------------------------------------------------
 
