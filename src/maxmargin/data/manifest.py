@@ -17,13 +17,15 @@ manifest atomically, so that a reader sees the data set either before or after t
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
 import re
 import sys
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -129,7 +131,8 @@ def decode(content: bytes, where: str) -> Manifest:
     if claimed != checksum(content).hexdigest():
         raise DatasetError(f"{where}: wrong checksum: the manifest was modified.")
     try:
-        manifest = read_body(body)
+        manifest: Manifest = read(Manifest, body, "the manifest")
+        _check(manifest)
     except DatasetError as error:
         raise DatasetError(
             f"{where}: the manifest is incomplete or inconsistent ({error})."
@@ -176,90 +179,59 @@ def _require(holds: bool, what: str) -> None:
         raise DatasetError(shown(what))
 
 
-def _entries(body: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
-    _require(isinstance(body, dict), f"{what} is not an object")
-    for name in names:
-        _require(name in body, f"{what} has no {name!r}")
-    for name in body:
-        _require(name in names, f"{what} has an unknown entry {name!r}")
-    entries: dict[str, Any] = body
-    return entries
+def read(kind: Any, body: Any, what: str) -> Any:
+    """A value of this type, from JSON. Types are those of the fields above: counts, finite numbers of at
+    least 0, strings, flags, labels (Any), tuples, dicts, and objects with all of their fields."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:  # X | None
+        return None if body is None else read(inner[0], body, what)
+    if origin is tuple:
+        _require(isinstance(body, list), f"{what} is not a list")
+        return tuple(read(inner[0], value, f"an entry of {what}") for value in body)
+    if origin is dict:
+        _require(isinstance(body, dict), f"{what} is not an object")
+        return {name: read(inner[1], value, f"{name!r} of {what}") for name, value in body.items()}
+    if is_dataclass(kind):
+        make: Any = kind
+        hints = _hints(make)
+        _require(isinstance(body, dict), f"{what} is not an object")
+        _require(set(body) == set(hints), f"{what} has the entries {sorted(body)}")
+        return make(**{name: read(hints[name], body[name], f"{name} of {what}") for name in hints})
+    if kind is int:
+        fine = type(body) is int and 0 <= body < 2**62
+    elif kind is float:
+        fine = type(body) in (int, float) and 0 <= body <= sys.float_info.max
+    else:
+        fine = type(body) in ((bool, int, float, str) if kind is Any else (kind,))
+    _require(fine, f"{what} is {shown(body)}")
+    return float(body) if kind is float else body
 
 
-def _count(value: Any, what: str) -> int:
-    _require(type(value) is int and 0 <= value < 2**62, f"{what} is {shown(value)}")
-    count: int = value
-    return count
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
-def _texts(values: Any, what: str) -> tuple[str, ...]:
-    _require(
-        isinstance(values, list) and all(type(value) is str for value in values),
-        f"{what} are not a list of strings",
-    )
-    return tuple(values)
-
-
-def read_body(body: Any) -> Manifest:
-    """The manifest of a JSON document. All entries are checked, so that reads stay within the files."""
-    names = tuple(f.name for f in fields(Manifest))
-    body = _entries(body, "the manifest", names)
-    _require(body["layout"] in ("dense", "csr"), f"layout {shown(body['layout'])}")
-    _require(type(body["ragged"]) is bool, f"ragged is {shown(body['ragged'])}")
-    _require(body["dtype"] in _FLOATS, f"dtype {shown(body['dtype'])}")
-    largest = body["largest_square"]
-    _require(
-        type(largest) in (int, float) and 0 <= largest <= sys.float_info.max,
-        f"largest_square is {shown(largest)}",
-    )
-    counts = {
-        name: _count(body[name], name)
-        for name in ("rows", "sequences", "n_features", "stored", "generation")
-    }
-    features = body["feature_names"]
-    if features is not None:
-        features = _texts(features, "feature_names")
-        _require(len(features) == counts["n_features"], f"{len(features)} feature_names")
-    shards = body["shards"]
-    _require(isinstance(shards, list) and len(shards) > 0, "no shards")
-    manifest = Manifest(
-        layout=body["layout"],
-        ragged=body["ragged"],
-        dtype=body["dtype"],
-        largest_square=float(largest),
-        feature_names=features,
-        labels=_labels(body["labels"]),
-        shards=tuple(_shard(shard, f"shard {k}") for k, shard in enumerate(shards)),
-        **counts,
-    )
-    _check(manifest)
-    return manifest
-
-
-def _labels(body: Any) -> Labels:
-    body = _entries(body, "labels", ("kind", "dtype", "values", "counts"))
-    kind, dtype, values, counts = (body[name] for name in ("kind", "dtype", "values", "counts"))
-    _require(kind in ("number", "text", "none"), f"kind {shown(kind)} of labels")
+def _check_labels(labels: Labels) -> None:
+    kind, values = labels.kind, labels.values
     if kind == "none":
-        _require((dtype, values, counts) == ("", None, None), "label data for kind 'none'")
-        return Labels(kind, dtype, None, None)
+        _require((labels.dtype, values, labels.counts) == ("", None, None), "labels of kind 'none'")
+        return
+    _require(kind in ("number", "text"), f"kind {shown(kind)} of labels")
     wanted = ("<i4",) if kind == "text" else _numeric()
-    _require(type(dtype) is str and dtype in wanted, f"labels of dtype {shown(dtype)}")
-    if values is None and counts is None and kind == "number":
-        return Labels(kind, dtype, None, None)
-    _require(
-        isinstance(values, list) and isinstance(counts, list) and len(values) == len(counts),
-        "labels: values and counts are not lists of equal length",
-    )
-    numbers = tuple(_count(count, "a count of labels") for count in counts)
-    if kind == "text":
-        texts = _texts(values, "the values of labels")
-        _require(len(set(texts)) == len(texts), "a label occurs twice")
-        size = len(texts) * max((len(text) for text in texts), default=0)
-        _require(size <= _CLASS_TEXT, f"{len(texts)} labels of up to {size} characters in all")
-        return Labels(kind, dtype, texts, numbers)
-    _require(_fit(values, dtype), f"values that are not distinct labels of dtype {dtype}")
-    return Labels(kind, dtype, tuple(values), numbers)
+    _require(labels.dtype in wanted, f"labels of dtype {shown(labels.dtype)}")
+    if values is None or labels.counts is None:
+        _require(values is labels.counts and kind == "number", "labels without values or counts")
+        return
+    _require(len(values) == len(labels.counts), "values and counts of labels")
+    if kind == "number":
+        fits = _fit(list(values), labels.dtype)
+        _require(fits, f"values that are not distinct labels of dtype {labels.dtype}")
+        return
+    _require(all(type(value) is str for value in values), "labels that are not strings")
+    _require(len(set(values)) == len(values), "a label occurs twice")
+    size = len(values) * max(map(len, values), default=0)
+    _require(size <= _CLASS_TEXT, f"{len(values)} labels of up to {size} characters in all")
 
 
 def _numeric() -> set[str]:
@@ -278,40 +250,15 @@ def _fit(values: list[Any], dtype: str) -> bool:
     return same and bool((array[1:] > array[:-1]).all())
 
 
-def _shard(body: Any, what: str) -> Shard:
-    names = tuple(f.name for f in fields(Shard))
-    body = _entries(body, what, names)
-    _require(isinstance(body["files"], dict), f"files of {what}")
-    _require(type(body["checksum"]) is str, f"checksum of {what}")
-    return Shard(
-        rows=_count(body["rows"], f"rows of {what}"),
-        stored=_count(body["stored"], f"stored of {what}"),
-        sequences=_count(body["sequences"], f"sequences of {what}"),
-        new_classes=_texts(body["new_classes"], f"new_classes of {what}"),
-        files={
-            column: _file(file, f"column {shown(column)} of {what}")
-            for column, file in body["files"].items()
-        },
-        checksum=body["checksum"],
-    )
-
-
-def _file(body: Any, what: str) -> ColumnFile:
-    body = _entries(body, what, ("name", "dtype", "shape", "bytes", "checksum"))
-    for name in ("name", "dtype", "checksum"):
-        _require(type(body[name]) is str, f"{name} of {what}")
-    # A valid name has no folder in it.
-    _require(OURS.fullmatch(body["name"]) is not None, f"name {body['name']!r} of {what}")
-    shape = body["shape"]
-    _require(isinstance(shape, list) and 1 <= len(shape) <= 2, f"shape of {what}")
-    lengths = tuple(_count(length, f"shape of {what}") for length in shape)
-    size = _count(body["bytes"], f"bytes of {what}")
-    return ColumnFile(body["name"], body["dtype"], lengths, size, body["checksum"])
-
-
 def _check(manifest: Manifest) -> None:
     """Check that sizes and shapes are consistent, so that reads stay within the files."""
     shards, labels = manifest.shards, manifest.labels
+    _require(manifest.layout in ("dense", "csr"), f"layout {shown(manifest.layout)}")
+    _require(manifest.dtype in _FLOATS, f"dtype {shown(manifest.dtype)}")
+    names = manifest.feature_names
+    _require(names is None or len(names) == manifest.n_features, "the number of feature_names")
+    _require(len(shards) > 0, "no shards")
+    _check_labels(labels)
     for name in ("rows", "sequences", "stored"):
         found = sum(getattr(shard, name) for shard in shards)
         _require(getattr(manifest, name) == found, f"{name}: the shards have {found}")
@@ -358,6 +305,8 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
         "data": (manifest.dtype,),
     }
     for column, file in shard.files.items():
+        # a valid name has no folder in it
+        _require(OURS.fullmatch(file.name) is not None, f"name {file.name!r} in {what}")
         _require(file.shape == shapes[column], f"shape of {file.name}")
         _require(file.dtype in (own | _TYPES)[column], f"dtype {file.dtype!r} of {file.name}")
         size = np.dtype(file.dtype).itemsize * math.prod(file.shape)
