@@ -13,11 +13,11 @@ them together. Each one has a certificate of how close to its optimum it is.
 
 import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_classification
 
 from maxmargin import LinearSVC, LinearSVCCV
-from maxmargin.inspection import GridDisplay
 
 X, y = make_classification(
     n_samples=20_000, n_features=30, n_informative=8, weights=[0.9], flip_y=0.05, random_state=0
@@ -44,7 +44,20 @@ print("best:", search.best_params_, f"score {search.best_score_:.3f}")
 # The upper panel shows the scores and the lower panel the bounds. The dashed lower bounds coincide with the
 # objectives.
 
-GridDisplay.from_estimator(search)
+C = np.unique(search.cv_results_["param_C"])
+scores = search.cv_results_["mean_test_score"].reshape(-1, len(C))
+upper, lower = (
+    np.mean([search.cv_results_[f"split{k}_{name}"] for k in range(5)], axis=0).reshape(-1, len(C))
+    for name in ("objective", "lower_bound")
+)
+fig, (above, below) = plt.subplots(2, 1, sharex=True, layout="constrained")
+for k, weight in enumerate(["equal weights", "1 : 3", "balanced"]):
+    above.plot(C, scores[k], "o-", label=weight)
+    below.plot(C, upper[k] / C, color=f"C{k}")
+    below.plot(C, lower[k] / C, "--", color="0.2", linewidth=0.9)
+above.set(xscale="log", ylabel="balanced accuracy, held out")
+below.set(yscale="log", xlabel="C", ylabel="bounds / C")
+above.legend()
 
 # %%
 # A single cell

@@ -316,24 +316,3 @@ def test_without_refit_there_is_nothing_to_predict_with() -> None:
     with pytest.raises(NotFittedError):
         search.predict(X)
     assert clone(search).get_params() == search.get_params()
-
-
-def test_the_display_shows_what_the_results_say() -> None:
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from maxmargin.inspection import GridDisplay
-
-    X, y = cancer()
-    search = LinearSVCCV(CS, class_weights=WEIGHTS, cv=3, refit=False).fit(X, y)
-    display = GridDisplay.from_estimator(search)
-    found = search.cv_results_
-    for k, line in enumerate(display.score_lines_):
-        np.testing.assert_allclose(line.get_xdata(), CS)
-        np.testing.assert_allclose(
-            line.get_ydata(), found["mean_test_score"][len(CS) * k : len(CS) * (k + 1)]
-        )
-    below = display.lower_bound_lines_[1].get_ydata()
-    mean = np.mean([found[f"split{k}_lower_bound"] for k in range(3)], axis=0)
-    np.testing.assert_allclose(below * np.array(CS), mean[3:6])
-    assert display.labels == ["equal weights", "balanced", "0: 3, 1: 0.5"]
-    matplotlib.pyplot.close("all")
