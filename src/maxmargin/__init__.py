@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
     from maxmargin.estimators.structured.path import structured_path
     from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+    from maxmargin.estimators.structured.sequence_tagger_cv import SequenceTaggerCV
     from maxmargin.estimators.structured.structured_svm import StructuredSVM
     from maxmargin.estimators.structured.structured_svm_cv import StructuredSVMCV
     from maxmargin.onnx_export import to_onnx
@@ -47,6 +48,7 @@ __all__ = [
     "MeasureSVC",
     "RankSVM",
     "SequenceTagger",
+    "SequenceTaggerCV",
     "StructuredSVM",
     "StructuredSVMCV",
     "data",
@@ -94,6 +96,7 @@ _HOMES = {
     "MeasureSVC": "estimators.linear.measure_svc",
     "RankSVM": "estimators.linear.rank_svm",
     "SequenceTagger": "estimators.structured.sequence_tagger",
+    "SequenceTaggerCV": "estimators.structured.sequence_tagger_cv",
     "StructuredSVM": "estimators.structured.structured_svm",
     "StructuredSVMCV": "estimators.structured.structured_svm_cv",
     "load": "persistence",

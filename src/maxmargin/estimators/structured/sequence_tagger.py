@@ -258,6 +258,19 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         SequenceTagger
             The fitted tagger.
         """
+        self._train(X, y, lengths, sample_weight, token_weight, resume_from, start_from)
+        return self
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        lengths: Any = None,
+        sample_weight: Any = None,
+        token_weight: Any = None,
+        resume_from: Any = None,
+        start_from: Any = None,
+    ) -> None:
         check_parameters(self)
         if hasattr(self, "calibration_"):
             del self.calibration_  # it belongs to the weights of the previous fit
@@ -280,7 +293,8 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         task = data.task
         if drawn:
             self._string_tokens = strings
-            return self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
+            self._by_sampled_cuts(data, weight, classes, vectorizer, resume_from)
+            return
         keeping = FitCheckpoint(
             self,
             resume_from,
@@ -319,7 +333,6 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
             mapped.keep(self, result, risk.caps(self.C))
         if self.warm_start:
             self._kept = keep(about, result)
-        return self
 
     def _weighing(self, task: Chain, classes: list[Any], vectorizer: Any) -> Weighing:
         """The prior in the order of these features and labels."""
@@ -387,7 +400,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
 
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
-    ) -> Self:
+    ) -> None:
         require_alone(self, resume_from)
         X, Y = data.labeled()
         task = copy.copy(data.task)
@@ -398,7 +411,6 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         self.task_, self.weights_ = cast(Chain, found.task), found.w
         features = found.features
         self.expansion_ = label_functions(self.task_, found.w, features.kernel, features.rows)
-        return self
 
     def _about(self, data: TaggedData) -> str | None:
         """A fingerprint of everything that working sets depend on."""

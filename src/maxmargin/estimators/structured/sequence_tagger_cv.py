@@ -1,0 +1,288 @@
+"""SequenceTaggerCV: C of a tagger chosen by cross-validation, with labelings shared by all fits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.core.result import SolveResult
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.estimators.cross_validation import CrossValidation
+from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.example_checks import check_example_weights
+from maxmargin.estimators.grid_table import Done, GridTable
+from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+from maxmargin.estimators.validation import loaded
+from maxmargin.solvers import AutoStructured
+
+
+@documented
+class SequenceTaggerCV(CrossValidation):
+    """Sequence labeling by a linear chain, with C chosen by cross-validation.
+
+    Trains a :class:`SequenceTagger` for all folds and values of C, each with a certificate of the same
+    tolerance. Features are made once, and each fit starts from the dual variables of the fit before.
+
+    Parameters
+    ----------
+    Cs : int or array, default 5
+        Values of C. An integer n stands for n values between 1e-3 and 10.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn. By default 5.
+    scoring : callable, optional
+        ``scoring(tagger, X, y)``: the larger, the better. By default the fraction of right tokens. For spans,
+        pass a function that computes :func:`maxmargin.metrics.span_f1_score`.
+    refit : bool, default True
+        Whether to train with the best C on all sequences.
+    loss, cost, forbidden_transitions, order, rescaling, min_count, n_hashed, prior
+        As in :class:`SequenceTagger`. Labels, features and ``"unseen"`` transitions are those of all
+        sequences, including held-out ones.
+    {tol}
+    {solver}
+    {max_iter}
+        It applies to each fit.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+    {n_jobs}
+    {engine}
+    {random_state}
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    {verbose}
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As of scikit-learn's GridSearchCV, and the certificate of each fit; see :class:`StructuredSVMCV`.
+    best_params_, best_score_, best_index_
+        The best C, its score and its index in ``cv_results_``.
+    best_estimator_ : SequenceTagger
+        The tagger trained on all sequences with the best C, if ``refit``. It can be saved.
+    classes_ : list
+        The labels of ``best_estimator_``.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> from maxmargin import SequenceTaggerCV
+    >>> X = [[["w=the"], ["w=cat"], ["w=sat"]], [["w=a"], ["w=dog"], ["w=ran"]]] * 10
+    >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN", "VERB"]] * 10
+    >>> search = SequenceTaggerCV(Cs=[0.01, 0.1, 1.0], cv=2).fit(X, y)
+    >>> search.best_score_, search.predict([[["w=the"], ["w=dog"], ["w=sat"]]])
+    (1.0, [['DET', 'NOUN', 'VERB']])
+    """
+
+    _trained = SequenceTagger
+    _powers = (-3, 1)
+    _of_best = ("classes_",)
+    best_estimator_: SequenceTagger
+
+    def __init__(
+        self,
+        Cs: Any = 5,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+        loss: str = "hinge",
+        cost: Any = None,
+        forbidden_transitions: Any = None,
+        order: int = 1,
+        rescaling: str = "margin",
+        min_count: int = 1,
+        n_hashed: int | None = None,
+        prior: Any = None,
+        tol: Any = 5e-2,
+        solver: Any = "auto",
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        engine: Any = "threads",
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.loss = loss
+        self.cost = cost
+        self.forbidden_transitions = forbidden_transitions
+        self.order = order
+        self.rescaling = rescaling
+        self.min_count = min_count
+        self.n_hashed = n_hashed
+        self.prior = prior
+        self.tol = tol
+        self.solver = solver
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.engine = engine
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @documented
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Train all folds and values of C, then the best C on all sequences.
+
+        Parameters
+        ----------
+        X, y : lists of sequences
+            As for :meth:`SequenceTagger.fit`.
+        {sample_weight}
+            A sample is a sequence. Held-out sequences are scored without weights.
+        groups : array, optional
+            Groups for the splitter, one per sequence.
+
+        Returns
+        -------
+        SequenceTaggerCV
+            The fitted estimator.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. ``cv_results_`` contains the finished fits, nothing is refitted, and
+            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
+        """
+        check_parameters(self)
+        if self.scoring is not None and not callable(self.scoring):
+            raise ValueError(
+                f"scoring={self.scoring!r}: pass a callable scoring(tagger, X, y), or None for the fraction "
+                "of right tokens."
+            )
+        X, y, sample_weight = loaded(X, y, sample_weight)
+        cells = _Cells(self, X, y, sample_weight)
+        n = len(cells.counts)
+        cells.splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
+        table = GridTable(len(cells.splits), self._values())
+        return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
+
+    def predict(self, X: Any) -> list[list[Any]]:
+        """Predict labels with ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : list of sequences
+            As for :meth:`SequenceTagger.predict`.
+
+        Returns
+        -------
+        list of lists of labels
+            One list per sequence.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the score of ``best_estimator_``, by ``scoring``.
+
+        Parameters
+        ----------
+        X, y : lists of sequences
+            As for :meth:`SequenceTagger.fit`.
+
+        Returns
+        -------
+        float
+            The larger, the better.
+        """
+        check_is_fitted(self, "best_estimator_")
+        X, y, _ = loaded(X, y, None)
+        best = self.best_estimator_
+        return float(best.score(X, y) if self.scoring is None else self.scoring(best, X, y))
+
+
+class _Cells:
+    """Trains and scores the cells by one tagger: all folds with one C, then with the next.
+
+    Sequences that a fold holds out have the weight 0, so the dual variables of all fits belong to the same
+    sequences.
+    """
+
+    splits: list[tuple[IntArray, IntArray]]
+
+    def __init__(self, search: SequenceTaggerCV, X: Any, y: Any, sample_weight: Any) -> None:
+        self._search, self._X, self._y = search, X, y
+        names = TokenVectorizer(search.n_hashed, search.min_count)
+        self._stacked = seq.stack(X, None, vectorizer=names, fitting=True)
+        self.counts = self._stacked.counts
+        self._flat = seq.flatten_labels(y, self.counts, stacked=False)
+        self._tokens = np.split(np.arange(len(self._flat)), np.cumsum(self.counts)[:-1])
+        weight = check_example_weights(sample_weight, len(self.counts))
+        self._weight: Array = np.ones(len(self.counts)) if weight is None else weight
+        self._last: SequenceTagger | None = None
+
+    def train(self, table: GridTable, watch: GridWatch) -> Generator[Done]:
+        for i, C in enumerate(table.Cs):
+            for k, (train, test) in enumerate(self.splits):
+                if watch.ended():
+                    return
+                tagger = self._search._template()
+                tagger.set_params(C=float(C), max_seconds=watch.left())
+                if tagger.solver == "auto":
+                    # keep labelings of held-out sequences during the folds that do not use them
+                    tagger.solver = AutoStructured(idle=8 * (len(self.splits) + 1))
+                times = np.bincount(train, minlength=len(self.counts))  # splitters may repeat some
+                before = time.perf_counter()
+                with watch.of_part(tagger, watch.next_label((k, 0, i))):
+                    self._fit(tagger, self._weight * times)
+                done = Done((k, 0, i), [_result(tagger)], time.perf_counter() - before)
+                if tagger.stop_reason_ in ("interrupted", "max_seconds"):
+                    watch.stop = tagger.stop_reason_
+                    return
+                table.put(done, self._score(tagger, test))
+                yield done
+
+    def fit_best(self, best: SequenceTagger) -> None:
+        self._fit(best, self._weight)
+        best.warm_start = False
+        del best._kept
+
+    def _fit(self, tagger: SequenceTagger, weight: Array) -> None:
+        """Fit from the dual variables of the last fit, and give features their names."""
+        tagger.warm_start = True
+        if self._last is not None:
+            tagger.weights_, tagger._kept = self._last.weights_, self._last._kept
+        tagger._train(self._stacked.rows, self._flat, self.counts, weight)
+        tagger.vectorizer_ = self._stacked.vectorizer
+        tagger._string_tokens = self._stacked.strings
+        self._last = tagger
+
+    def _score(self, tagger: SequenceTagger, test: IntArray) -> float:
+        if self._search.scoring is not None:
+            X, y = [self._X[j] for j in test], [self._y[j] for j in test]
+            return float(self._search.scoring(tagger, X, y))
+        tokens = np.concatenate([self._tokens[j] for j in test])
+        truth = [self._flat[t] for t in tokens]
+        return tagger.score(self._stacked.rows[tokens], truth, self.counts[test])
+
+
+def _result(tagger: SequenceTagger) -> SolveResult:
+    """The certificate of a fit, without its weights."""
+    return SolveResult(
+        np.zeros(0),
+        tagger.objective_,
+        tagger.lower_bound_,
+        tagger.gap_,
+        tagger.converged_,
+        tagger.stop_reason_,
+        tagger.certificate_,
+        tagger.n_iter_,
+        [],
+    )
