@@ -253,6 +253,16 @@ def test_log_probability_of_labels_that_cannot_be(tagger):
         tagger.log_probability([X[0]], [[None] * len(X[0])])
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_single_label_has_probability_1(order):
+    """Then F* = 0, and no rounding may hide it."""
+    ones = [["a"] * len(x) for x in X]
+    found = logistic(order=order).fit(X, ones)
+    assert (found.objective_, found.gap_) == (0.0, 0.0)
+    assert found.log_probability(X, ones).tolist() == [0.0] * len(X)
+    assert all((own == 1.0).all() for own in found.predict_marginals(X))
+
+
 def test_empty_sequences(tagger):
     assert tagger.log_probability([np.empty((0, 3))], [[]]).tolist() == [0.0]
     assert tagger.predict_marginals([np.empty((0, 3))])[0].shape == (0, 3)

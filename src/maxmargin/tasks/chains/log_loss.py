@@ -51,8 +51,9 @@ def log_sums(chains: Chains, w: Array, lo: int, hi: int) -> LogSums:
         np.empty(per_chain),
     )
     log_sums_range(chains, sums.w, lo, hi, *sums[1:])
-    if K == 1:  # one labeling: its probability is exactly 1
-        sums.log_z[:], sums.sizes[:] = sums.truth, 0.0
+    if _has_no_choice(chains.penalty, K):  # the probability of the only labeling is exactly 1
+        allowed = sums.truth > -np.inf
+        sums.log_z[allowed], sums.sizes[allowed] = sums.truth[allowed], 0.0
     return sums
 
 
@@ -131,6 +132,12 @@ def log_probabilities_stacked(
     chains = chains._replace(truth=labels.astype(chains.truth.dtype))
     found = [_allowed_sums(chains, w, lo, hi) for lo, hi in _ranges(chains)]
     return np.concatenate([np.empty(0), *(np.minimum(s.truth - s.log_z, 0.0) for s in found)])
+
+
+def _has_no_choice(penalty: Array, K: int) -> bool:
+    """Whether there is at most one first label, and at most one after each label."""
+    moves, starts = penalty[: K * K].reshape(K, K) == 0.0, penalty[K * K : K * K + K] == 0.0
+    return bool(starts.sum() <= 1 and moves.sum(axis=1).max() <= 1)
 
 
 def _allowed_sums(chains: Chains, w: Array, lo: int, hi: int) -> LogSums:
