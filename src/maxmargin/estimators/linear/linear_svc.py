@@ -111,7 +111,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     >>> X, y = load_iris(return_X_y=True)
     >>> svc = LinearSVC(loss="logistic").fit(X, y)
     >>> svc.predict_proba(X[:1]).round(2)
-    array([[0.97, 0.03, 0.  ]])
+    array([[0.98, 0.02, 0.  ]])
     """
 
     def __init__(
