@@ -149,7 +149,7 @@ def test_distances_are_those_of_the_features():
     for _ in range(12):
         sets.stream(p.rng.permutation(p.n), 0.0)
     sets.drop_idle(3)
-    planes = sets._planes
+    planes = sets._stored
     for i, T in enumerate(LENGTHS):
         m, room = planes.counts[i], planes.room[i]
         Z = planes.labels[planes.first_label[i] :][: m * T].reshape(m, T)

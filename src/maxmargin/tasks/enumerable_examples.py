@@ -185,6 +185,8 @@ class CandidateCache:
 class CandidateSets(MultiplierSets):
     """The dual variables: one multiplier for each candidate (``core.WorkingSets``)."""
 
+    _stored: Held
+
     def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
         self._examples = examples
         c = self._candidates = examples.candidates
@@ -195,8 +197,8 @@ class CandidateSets(MultiplierSets):
             )
         rows, widest = len(c.loss), int(np.diff(c.starts).max(initial=0))
         gaps = np.where(caps > 0.0, np.inf, 0.0)
-        self._held = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
-        self._held.alpha[c.truth] = caps
+        self._stored = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
+        self._stored.alpha[c.truth] = caps
         self._w: Array = np.zeros(examples.dim)
         self._scratch = Scratch(
             dense=np.zeros(examples.dim),
@@ -208,10 +210,6 @@ class CandidateSets(MultiplierSets):
         )
 
     @property
-    def _stored(self) -> Held:
-        return self._held
-
-    @property
     def _truths(self) -> IntArray:
         return self._candidates.truth
 
@@ -221,12 +219,12 @@ class CandidateSets(MultiplierSets):
 
     @property
     def n_planes(self) -> int:
-        return int(np.count_nonzero(self._held.used >= 0))
+        return int(np.count_nonzero(self._stored.used >= 0))
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         calls, added, gap = stream_sweep(
-            self._candidates, self._held, self._scratch, self._w, order, skip_below, self._tick
+            self._candidates, self._stored, self._scratch, self._w, order, skip_below, self._tick
         )
         return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
 
@@ -235,22 +233,22 @@ class CandidateSets(MultiplierSets):
         for part in answers:
             self._enter(part)
             gap = self.epoch(np.array([part.lo])).gap
-            self._held.gaps[part.lo] = gap
+            self._stored.gaps[part.lo] = gap
             total += gap
         return SweepStats(len(answers), total, self.n_planes - before)
 
     def epoch(self, order: IntArray) -> SweepStats:
-        gap = epoch_sweep(self._candidates, self._held, self._scratch, self._w, order)
+        gap = epoch_sweep(self._candidates, self._stored, self._scratch, self._w, order)
         return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         self._tick += 1
         terms: list[float] = []
-        missing = self._held.caps > 0.0
+        missing = self._stored.caps > 0.0
         for part in answers:
             self._enter(part)
             missing[part.lo : part.hi] = False
-            terms.extend(self._held.caps[part.lo : part.hi] * part.values)
+            terms.extend(self._stored.caps[part.lo : part.hi] * part.values)
         if missing.any():
             raise ValueError(
                 f"some answers are missing: pass answers for all {self.n_examples} examples."
@@ -262,7 +260,7 @@ class CandidateSets(MultiplierSets):
         """Add the answers to the working sets and update the gaps."""
         confirm_range(
             self._candidates,
-            self._held,
+            self._stored,
             self._scratch,
             self._w,
             part.lo,
@@ -271,11 +269,11 @@ class CandidateSets(MultiplierSets):
         )
 
     def drop_idle(self, age: int) -> None:
-        held = self._held
+        held = self._stored
         held.used[(held.alpha == 0.0) & (held.used < self._tick - age + 1)] = -1
 
     def _restart(self) -> float:
-        c, held = self._candidates, self._held
+        c, held = self._candidates, self._stored
         total = np.add.reduceat(held.alpha, c.starts[:-1])
         far = (
             np.abs(total - held.caps) > DRIFT * held.caps
@@ -291,7 +289,7 @@ class CandidateSets(MultiplierSets):
 
     def state(self) -> dict[str, Any]:
         """The rows in use and their multipliers."""
-        held = self._held
+        held = self._stored
         rows = np.flatnonzero((held.alpha != 0.0) | (held.used >= 0))
         return {
             "rows": rows,
@@ -304,7 +302,7 @@ class CandidateSets(MultiplierSets):
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        held = self._held
+        held = self._stored
         names = ("rows", "alpha", "used", "gaps", "tick")
         rows, some, used, gaps, tick = entries(state, *names)
         rows = integers(rows, "the candidates", (None,), below=len(held.alpha))

@@ -227,9 +227,9 @@ class BagSets(CandidateSets):
 
     def moved_to(self, examples: BagExamples, changed: IntArray, wrong_only: bool) -> BagSets:
         """The same multipliers for other witnesses."""
-        other = BagSets(examples, self._held.caps)
-        other._held.alpha[:] = self._held.alpha
-        other._held.used[:] = self._held.used
+        other = BagSets(examples, self._stored.caps)
+        other._stored.alpha[:] = self._stored.alpha
+        other._stored.used[:] = self._stored.used
         other._tick = self._tick
         other.dual_value()
         return other

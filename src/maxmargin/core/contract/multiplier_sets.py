@@ -36,14 +36,11 @@ class Stored(Protocol):
 class MultiplierSets(ABC):
     """The base of implementations of :class:`maxmargin.core.WorkingSets`, which describes the methods."""
 
+    #: the arrays
+    _stored: Stored
     _w: Array
     _tick = 0
     _center: Array | None = None
-
-    @property
-    @abstractmethod
-    def _stored(self) -> Stored:
-        """The arrays."""
 
     @property
     @abstractmethod

@@ -84,6 +84,8 @@ class PythonOracle(Protocol):
 class PlainWorkingSets(MultiplierSets):
     """See :class:`maxmargin.core.WorkingSets`."""
 
+    _stored: PlaneSets
+
     def __init__(
         self, examples: PythonOracle, caps: Array, regularizer: SquaredNorm | None = None
     ) -> None:
@@ -101,27 +103,23 @@ class PlainWorkingSets(MultiplierSets):
         self._scratch: Array = np.zeros(examples.dim)
         self._outputs: dict[int, Any] = {}
         self._keys = itertools.count(1)
-        self._sets = self._storage(caps, np.full(n, FIRST_CAPACITY), 0, 0)
-        self._sets.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
-        self._sets.counts[:] = 1
-        self._sets.alpha[self._sets.first] = caps
-
-    @property
-    def _stored(self) -> PlaneSets:
-        return self._sets
+        self._stored = self._storage(caps, np.full(n, FIRST_CAPACITY), 0, 0)
+        self._stored.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        self._stored.counts[:] = 1
+        self._stored.alpha[self._stored.first] = caps
 
     @property
     def _truths(self) -> IntArray:
-        return self._sets.first
+        return self._stored.first
 
     @property
     def _sizes(self) -> IntArray:
-        return self._sets.room
+        return self._stored.room
 
     @property
     def n_planes(self) -> int:
         """Number of planes, without those of the true outputs."""
-        return int(self._sets.counts.sum()) - self.n_examples
+        return int(self._stored.counts.sum()) - self.n_examples
 
     @property
     def batch_size(self) -> int:
@@ -135,13 +133,13 @@ class PlainWorkingSets(MultiplierSets):
         calls = new = 0
         total = 0.0
         for i in map(int, order):
-            gap = float(self._sets.gaps[i])
-            if self._sets.caps[i] > 0.0 and gap >= skip_below:
+            gap = float(self._stored.gaps[i])
+            if self._stored.caps[i] > 0.0 and gap >= skip_below:
                 answer = self._examples.oracle(self._w, i, i + 1)
                 calls += 1
                 new += self._take(i, answer.labelings[0])
                 gap = compiled.visit(
-                    self._sets, self._u, self._w, self._floor, i, answer.values[0], self._tick
+                    self._stored, self._u, self._w, self._floor, i, answer.values[0], self._tick
                 )
             total += gap
         return SweepStats(calls, total, new)
@@ -153,12 +151,12 @@ class PlainWorkingSets(MultiplierSets):
         for answer in answers:
             i = answer.lo
             new += self._take(i, answer.labelings[0])
-            total += compiled.visit(self._sets, self._u, self._w, self._floor, i, 0.0, self._tick)
+            total += compiled.visit(self._stored, self._u, self._w, self._floor, i, 0.0, self._tick)
         return SweepStats(len(answers), total, new)
 
     def epoch(self, order: IntArray) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""
-        gap = compiled.epoch_sweep(self._sets, self._u, self._w, self._floor, order)
+        gap = compiled.epoch_sweep(self._stored, self._u, self._w, self._floor, order)
         return SweepStats(0, gap, 0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
@@ -167,11 +165,11 @@ class PlainWorkingSets(MultiplierSets):
         value: list[float] = []
         upper: list[float] = []
         for part in answers:
-            caps = self._sets.caps[part.lo : part.hi]
+            caps = self._stored.caps[part.lo : part.hi]
             for i in range(part.lo, part.hi):
-                if self._sets.caps[i] > 0.0:
+                if self._stored.caps[i] > 0.0:
                     self._take(i, part.labelings[i - part.lo])
-            compiled.confirm_range(self._sets, self._w, part.lo, part.hi, part.values, self._tick)
+            compiled.confirm_range(self._stored, self._w, part.lo, part.hi, part.values, self._tick)
             value.extend(caps * part.values)
             upper.extend(caps * part.uppers)
         return math.fsum(value), math.fsum(upper)
@@ -179,34 +177,34 @@ class PlainWorkingSets(MultiplierSets):
     def drop_idle(self, age: int) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
         dropped = np.empty(self.n_planes, dtype=np.int64)
-        count = compiled.drop_planes(self._sets, self._tick - age + 1, dropped)
+        count = compiled.drop_planes(self._stored, self._tick - age + 1, dropped)
         for key in dropped[:count]:
             del self._outputs[int(key)]
         if count:
-            live = _live(self._sets.size, self._sets)
-            if live < 0.5 * self._sets.fill[0]:
-                self._repack(self._sets.room, live, _live(self._sparse_sizes(), self._sets))
+            live = _live(self._stored.size, self._stored)
+            if live < 0.5 * self._stored.fill[0]:
+                self._repack(self._stored.room, live, _live(self._sparse_sizes(), self._stored))
 
     def _restart(self) -> float:
-        offset = float(compiled.restart(self._sets, self._u))
+        offset = float(compiled.restart(self._stored, self._u))
         if len(self._floor):
             self._w[:] = self._regularizer.primal(self._u)
         return offset - self._regularizer.conjugate(self._u, self._w)
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.WorkingSets`."""
-        return planes_state(self._sets, self._outputs, self._tick)
+        return planes_state(self._stored, self._outputs, self._tick)
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.WorkingSets`."""
-        check_planes(state, self._sets.caps, self._examples.dim)
+        check_planes(state, self._stored.caps, self._examples.dim)
         # convert to fixed types: other types would be compiled again
         counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
         dense = state["is_dense"]
-        values, indices = state["values"], state["indices"].astype(self._sets.indices.dtype)
+        values, indices = state["values"], state["indices"].astype(self._stored.indices.dtype)
         self._tick, self._outputs = int(state["tick"]), {}
-        self._sets = self._storage(self._sets.caps, counts + 2, len(values), len(indices))
-        self._sets.counts[:] = 1
+        self._stored = self._storage(self._stored.caps, counts + 2, len(values), len(indices))
+        self._stored.counts[:] = 1
         outputs = iter(state["outputs"])
         begin, place = offsets(sizes), offsets(np.where(dense, 0, sizes))
         slot = 0
@@ -217,11 +215,11 @@ class PlainWorkingSets(MultiplierSets):
                     at = indices[place[slot] : place[slot] + (0 if dense[slot] else sizes[slot])]
                     loss = float(state["loss"][slot])
                     self._put(i, at, numbers, bool(dense[slot]), loss, next(outputs))
-                where = self._sets.first[i] + j
-                self._sets.alpha[where] = state["alpha"][slot]
-                self._sets.used[where] = state["used"][slot]
+                where = self._stored.first[i] + j
+                self._stored.alpha[where] = state["alpha"][slot]
+                self._stored.used[where] = state["used"][slot]
                 slot += 1
-        self._sets.gaps[:] = state["gaps"]
+        self._stored.gaps[:] = state["gaps"]
         self._check_some(state)
         self.dual_value()
 
@@ -237,7 +235,7 @@ class PlainWorkingSets(MultiplierSets):
                     f"an output of example {i} does not belong to this task."
                 ) from error
             add_scaled(plane, 1.0, labeling.plane)
-            add_scaled(held, 1.0, self._plane(int(self._sets.first[i]) + j))
+            add_scaled(held, 1.0, self._plane(int(self._stored.first[i]) + j))
             if not np.allclose(held, plane, 1e-9, 1e-12 * (1.0 + float(np.abs(plane).max()))):
                 raise ValueError(
                     f"the features of an output of example {i} differ from the stored ones: setup of "
@@ -247,7 +245,7 @@ class PlainWorkingSets(MultiplierSets):
 
     def _plane(self, slot: int) -> Vector:
         """The plane in a slot."""
-        sets = self._sets
+        sets = self._stored
         begin, size, place = int(sets.begin[slot]), int(sets.size[slot]), int(sets.place[slot])
         values = sets.values[begin : begin + size]
         if place < 0:
@@ -265,7 +263,7 @@ class PlainWorkingSets(MultiplierSets):
         """
         before, self._examples = self._examples, examples.eager()
         for i in map(int, changed):
-            sets = self._sets
+            sets = self._stored
             base, m = int(sets.first[i]), int(sets.counts[i])
             alpha = sets.alpha[base : base + m].copy()
             outputs = [self._outputs.pop(int(key)) for key in sets.key[base + 1 : base + m]]
@@ -277,14 +275,14 @@ class PlainWorkingSets(MultiplierSets):
                 outputs, alpha = [*outputs, before.truth(i)], np.append(alpha, alpha[0])
             for y, multiplier in zip(outputs, alpha[1:], strict=True):
                 place = self._add(i, examples.labeling(i, y)[0])
-                self._sets.alpha[self._sets.first[i] + place] += multiplier
+                self._stored.alpha[self._stored.first[i] + place] += multiplier
         return self
 
     # -- new planes -------------------------------------------------------------------------------
 
     def _take(self, i: int, answer: Labeling) -> bool:
         """Add an answer unless it is in the set; return True if it was new."""
-        sets = self._sets
+        sets = self._stored
         base, m = int(sets.first[i]), int(sets.counts[i])
         for slot in range(base + 1, base + m):
             if sets.loss[slot] == answer.loss and self._is_held(slot, answer):
@@ -293,7 +291,7 @@ class PlainWorkingSets(MultiplierSets):
         return self._add(i, answer) > 0
 
     def _is_held(self, slot: int, answer: Labeling) -> bool:
-        key = int(self._sets.key[slot])
+        key = int(self._stored.key[slot])
         known = self._outputs[key]
         if known is not UNKNOWN:
             return self._examples.task.same(known, answer.y)
@@ -322,7 +320,7 @@ class PlainWorkingSets(MultiplierSets):
         # first the output, then the plane: an interrupt in between leaves an unused key
         self._outputs[key] = output
         place = compiled.insert(
-            self._sets, i, indices, values, is_dense, loss, key, self._tick, self._scratch
+            self._stored, i, indices, values, is_dense, loss, key, self._tick, self._scratch
         )
         if place == 0:  # the true output
             del self._outputs[key]
@@ -330,7 +328,7 @@ class PlainWorkingSets(MultiplierSets):
 
     def _numbers(self, plane: Vector) -> tuple[Any, Array, bool]:
         """A plane as (indices, values, whether it is dense), in the smaller form."""
-        kind, dim = self._sets.indices.dtype, self._examples.dim
+        kind, dim = self._stored.indices.dtype, self._examples.dim
         if isinstance(plane, SparseVector):
             indices = np.ascontiguousarray(plane.indices, dtype=kind)
             values = np.ascontiguousarray(plane.values, dtype=np.float64)
@@ -379,7 +377,7 @@ class PlainWorkingSets(MultiplierSets):
 
     def _make_room(self, i: int, n_values: int, n_indices: int) -> None:
         """Make sure that example i can take one more plane of this size."""
-        sets = self._sets
+        sets = self._stored
         n_values += int(sets.fill[0])
         n_indices += int(sets.fill[1])
         if (
@@ -393,14 +391,14 @@ class PlainWorkingSets(MultiplierSets):
             self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
 
     def _repack(self, room: IntArray, n_values: int, n_indices: int) -> None:
-        old = self._sets
+        old = self._stored
         new = self._storage(old.caps, room, n_values, n_indices)
         new.gaps[:] = old.gaps
         compiled.repack(old, new)
-        self._sets = new
+        self._stored = new
 
     def _sparse_sizes(self) -> IntArray:
-        return np.where(self._sets.place >= 0, self._sets.size, 0)
+        return np.where(self._stored.place >= 0, self._stored.size, 0)
 
 
 def _live(sizes: IntArray, sets: PlaneSets) -> int:

@@ -46,6 +46,8 @@ class ChainWorkingSets(MultiplierSets):
         visited.
     """
 
+    _stored: Planes
+
     def __init__(self, chains: Chains, caps: Array) -> None:
         n = len(chains.starts) - 1
         caps = np.array(caps, dtype=np.float64)
@@ -55,9 +57,9 @@ class ChainWorkingSets(MultiplierSets):
         self._lengths = np.diff(chains.starts)
         K = chains.cost.shape[0]
         self._w = np.zeros(chains.n_features * K + len(chains.penalty))
-        self._planes = self._storage(caps, np.full(n, FIRST_CAPACITY))
-        self._planes.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
-        first_planes(chains.starts, chains.truth, self._planes)
+        self._stored = self._storage(caps, np.full(n, FIRST_CAPACITY))
+        self._stored.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
+        first_planes(chains.starts, chains.truth, self._stored)
         T = int(self._lengths.max(initial=0))
         self._scratch = Scratch(
             scores=np.zeros((T, K)),
@@ -75,20 +77,16 @@ class ChainWorkingSets(MultiplierSets):
     # -- used by solvers --------------------------------------------------------------------------
 
     @property
-    def _stored(self) -> Planes:
-        return self._planes
-
-    @property
     def _truths(self) -> IntArray:
-        return self._planes.first_plane
+        return self._stored.first_plane
 
     @property
     def _sizes(self) -> IntArray:
-        return self._planes.room
+        return self._stored.room
 
     @property
     def n_planes(self) -> int:
-        return int(self._planes.counts.sum()) - self.n_examples
+        return int(self._stored.counts.sum()) - self.n_examples
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
@@ -97,7 +95,7 @@ class ChainWorkingSets(MultiplierSets):
             self._make_room(order[position:])
             position, more_calls, more, seen = stream_sweep(
                 self._chains,
-                self._planes,
+                self._stored,
                 self._scratch,
                 self._w,
                 order,
@@ -115,18 +113,18 @@ class ChainWorkingSets(MultiplierSets):
         for part in answers:
             self._enter(part)
             gap = self.epoch(np.array([part.lo])).gap
-            self._planes.gaps[part.lo] = gap
+            self._stored.gaps[part.lo] = gap
             total += gap
         return SweepStats(len(answers), total, self.n_planes - before)
 
     def epoch(self, order: IntArray) -> SweepStats:
-        gap = epoch_sweep(self._chains, self._planes, self._scratch, self._w, order, self._tick)
+        gap = epoch_sweep(self._chains, self._stored, self._scratch, self._w, order, self._tick)
         return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         self._tick += 1
         self._make_room(np.arange(self.n_examples))
-        caps = self._planes.caps
+        caps = self._stored.caps
         values: list[float] = []
         uppers: list[float] = []
         covered = 0
@@ -149,7 +147,7 @@ class ChainWorkingSets(MultiplierSets):
         """Add the answers to the working sets, which must have room for them, and update the gaps."""
         confirm_range(
             self._chains,
-            self._planes,
+            self._stored,
             self._scratch,
             self._w,
             part.lo,
@@ -161,11 +159,11 @@ class ChainWorkingSets(MultiplierSets):
         )
 
     def drop_idle(self, age: int) -> None:
-        drop_planes(self._chains.starts, self._planes, self._tick - age + 1)
+        drop_planes(self._chains.starts, self._stored, self._tick - age + 1)
 
     def _restart(self) -> float:
-        restart(self._chains, self._planes, self._scratch, self._w)
-        gain = math.fsum(self._planes.alpha * self._planes.loss)
+        restart(self._chains, self._stored, self._scratch, self._w)
+        gain = math.fsum(self._stored.alpha * self._stored.loss)
         squares = np.empty(-(-self._w.size // 4096))
         block_squares(self._w, squares)
         return gain - 0.5 * math.fsum(squares)
@@ -174,7 +172,7 @@ class ChainWorkingSets(MultiplierSets):
 
     def state(self) -> dict[str, Any]:
         """Labelings and multipliers in contiguous arrays, including the true labelings."""
-        planes = self._planes
+        planes = self._stored
         plane = flat_ranges(planes.first_plane, planes.counts)
         label = flat_ranges(planes.first_label, planes.counts * self._lengths)
         return {
@@ -199,7 +197,7 @@ class ChainWorkingSets(MultiplierSets):
         """See :class:`maxmargin.core.WorkingSets`."""
         names = ("counts", "alpha", "labels", "loss", "used", "gaps", "tick")
         counts, alpha, labels, loss, used, gaps, tick = entries(state, *names)
-        caps, K = self._planes.caps, self._chains.cost.shape[0]
+        caps, K = self._stored.caps, self._chains.cost.shape[0]
         counts = integers(counts, "the numbers of planes", caps.shape, 1, MOST_PLANES)
         alpha = floats(alpha, "the multipliers", (int(counts.sum()),))
         labels = integers(labels, "the labels", (int(counts @ self._lengths),), below=K)
@@ -207,11 +205,11 @@ class ChainWorkingSets(MultiplierSets):
         used = integers(used, "the ages of planes", alpha.shape, -1, 2**31).astype(np.int32)
         gaps = floats(gaps, "the gaps", caps.shape, finite=False)
         self._tick = count(tick, "the number of sweeps", most=2**30)
-        self._planes = self._storage(caps, np.maximum(counts + 1, FIRST_CAPACITY))
-        first_planes(self._chains.starts, self._chains.truth, self._planes)
+        self._stored = self._storage(caps, np.maximum(counts + 1, FIRST_CAPACITY))
+        first_planes(self._chains.starts, self._chains.truth, self._stored)
         restore_planes(
             self._chains,
-            self._planes,
+            self._stored,
             self._scratch.place,
             self._scratch.rows,
             self._scratch.tail,
@@ -221,7 +219,7 @@ class ChainWorkingSets(MultiplierSets):
             loss,
             used,
         )
-        self._planes.gaps[:] = gaps
+        self._stored.gaps[:] = gaps
         self.dual_value()
 
     # -- storage ----------------------------------------------------------------------------------
@@ -246,19 +244,19 @@ class ChainWorkingSets(MultiplierSets):
 
     def _make_room(self, visited: IntArray) -> None:
         """Make room for one more plane in every example that may be visited."""
-        planes = self._planes
+        planes = self._stored
         full = (planes.counts == planes.room) & (planes.caps > 0.0)
         if full[visited].any():
             # grow all full examples at once: the copy costs the same, and the next sweep needs none
             self._grow(np.where(full, planes.room + 2 + planes.room // 4, planes.room))
 
     def _grow(self, room: IntArray) -> None:
-        old = self._planes
+        old = self._stored
         new = self._storage(old.caps, np.maximum(room, old.room))
         new.gaps[:] = old.gaps
         new.counts[:] = old.counts
         repack(self._chains.starts, old, new)
-        self._planes = new
+        self._stored = new
 
 
 def _most_entries(chains: Chains) -> int:
