@@ -15,6 +15,7 @@ over the rows each. They end early far from the optimum (a truncated Newton meth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
-from maxmargin.duals.conjugate_gradients import solve
 from maxmargin.duals.gram import Factor, SmallProblem
 from maxmargin.duals.newton import AT_ONCE, NEAR, NewtonDuals, smooth_margin
 from maxmargin.duals.rows import Rows
@@ -103,7 +103,9 @@ class SmoothNewton(NewtonDuals):
         gap = max(0.0, self._upper - self._lower) / max(abs(self._upper), 1e-300)
         tol = min(RESIDUALS[0], max(RESIDUALS[1], gap**0.5))
         diagonal = self._penalty + self.products.squares(self._theta)
-        direction, count = solve(self._bent, -self._gradient, diagonal, tol, PRODUCTS)
+        direction, count = _conjugate_gradients(
+            self._bent, -self._gradient, diagonal, tol, PRODUCTS
+        )
         return direction, 1 + count
 
     def _bent(self, v: Array) -> Array:
@@ -183,3 +185,31 @@ class SmoothNewton(NewtonDuals):
     def _linear_part(self) -> float:
         a, c = self._alpha, self._c
         return self._margin.dual_sum(a, c) + self._demanded(a)
+
+
+def _conjugate_gradients(
+    product: Callable[[Array], Array], b: Array, diagonal: Array, tol: float, most: int
+) -> tuple[Array, int]:
+    """x with |b - H x| <= tol |b| in the norm of the preconditioner, or the best after ``most`` products, and
+    the number of products. The preconditioner is the diagonal, because features may differ much in size."""
+    scale = 1.0 / np.where(diagonal > 0.0, diagonal, 1.0)
+    x, r = np.zeros_like(b), b.copy()
+    z = scale * r
+    direction, square = z.copy(), float(r @ z)
+    enough = tol * tol * square
+    for count in range(most):
+        if not square > enough:
+            return x, count
+        bent = product(direction)
+        curvature = float(direction @ bent)
+        if not curvature > 0.0:  # rounding: nothing more to gain
+            return x, count + 1
+        step = square / curvature
+        x += np.multiply(direction, step, out=z)  # no new memory: vectors may be long
+        bent *= step
+        r -= bent
+        np.multiply(scale, r, out=z)
+        before, square = square, float(r @ z)
+        direction *= square / before
+        direction += z
+    return x, most

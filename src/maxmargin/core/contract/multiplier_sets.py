@@ -33,14 +33,43 @@ class Stored(Protocol):
         """All multipliers, one example after the other."""
 
 
-class MultiplierSets(ABC):
+class CenteredDuals(ABC):
+    """Dual variables whose point may be moved to the mean of a prior."""
+
+    _w: Array
+    _center: Array | None = None
+
+    @abstractmethod
+    def _restart(self) -> float:
+        """Recompute ``_w`` without the center from the multipliers, and return their dual value."""
+
+    @property
+    def w(self) -> Array:
+        return self._w if self._center is None else self._w - self._center
+
+    def dual_value(self) -> float:
+        value = self._restart()
+        if self._center is not None:
+            value -= float(self._center @ self._w)
+            self._w[:] += self._center
+        return value
+
+    def move_to(self, center: Array) -> None:
+        """Move new sets to the mean of a prior; ``w`` is then relative to it.
+
+        An interrupt may leave them without the center for a moment. This is a point like any other, and the
+        next dual value, which is recomputed, restores it.
+        """
+        self._center = center
+        self._w[:] += center
+
+
+class MultiplierSets(CenteredDuals):
     """The base of implementations of :class:`maxmargin.core.WorkingSets`, which describes the methods."""
 
     #: the arrays
     _stored: Stored
-    _w: Array
     _tick = 0
-    _center: Array | None = None
 
     @property
     @abstractmethod
@@ -51,14 +80,6 @@ class MultiplierSets(ABC):
     @abstractmethod
     def _sizes(self) -> IntArray:
         """How many multipliers of each example are stored."""
-
-    @abstractmethod
-    def _restart(self) -> float:
-        """Recompute ``_w`` without the center from the multipliers, and return their dual value."""
-
-    @property
-    def w(self) -> Array:
-        return self._w if self._center is None else self._w - self._center
 
     @property
     def n_examples(self) -> int:
@@ -82,13 +103,6 @@ class MultiplierSets(ABC):
         held = self._stored
         return order[(held.caps[order] > 0.0) & (held.gaps[order] >= skip_below)]
 
-    def dual_value(self) -> float:
-        value = self._restart()
-        if self._center is not None:
-            value -= float(self._center @ self._w)
-            self._w[:] += self._center
-        return value
-
     def rescale(self, caps: Array) -> None:
         held, caps = self._stored, np.asarray(caps, dtype=np.float64)
         ratio = np.divide(caps, held.caps, out=np.zeros(len(caps)), where=held.caps > 0.0)
@@ -97,12 +111,3 @@ class MultiplierSets(ABC):
         held.caps[:] = caps
         held.gaps[:] = np.where(caps > 0.0, np.inf, 0.0)
         self.dual_value()
-
-    def move_to(self, center: Array) -> None:
-        """Move new sets to the mean of a prior; ``w`` is then relative to it.
-
-        An interrupt may leave them without the center for a moment. This is a point like any other, and the
-        next dual value, which is recomputed, restores it.
-        """
-        self._center = center
-        self._w[:] += center

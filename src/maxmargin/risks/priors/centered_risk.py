@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.examples import Examples
-from maxmargin.core.contract.multiplier_sets import MultiplierSets
+from maxmargin.core.contract.multiplier_sets import CenteredDuals
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.engine import Engine
@@ -75,7 +75,7 @@ class CenteredRisk(MappedRisk):
                 "its covariance, nor fixed or signed weights. Use solver=CuttingPlane()."
             )
         sets = self._task_risk.working_sets(C)
-        if not isinstance(sets, MultiplierSets):
+        if not isinstance(sets, CenteredDuals):
             raise TypeError(
                 f"{type(sets).__name__} has no move_to(center), which a prior requires. Use "
                 "solver=CuttingPlane()."

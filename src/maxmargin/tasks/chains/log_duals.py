@@ -16,6 +16,7 @@ import numpy as np
 from maxmargin.compiled.chain import Chains
 from maxmargin.compiled.chain_entropy import Duals, ascent_sweep, dual_weights, refresh
 from maxmargin.core.contract.answers import Answers
+from maxmargin.core.contract.multiplier_sets import CenteredDuals
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.rounding import gamma
 from maxmargin.core.stored_values import entries, floats
@@ -29,7 +30,7 @@ FIRST_SCORE = 10.0
 FIRST_ETA = 0.5
 
 
-class LogLossDuals:
+class LogLossDuals(CenteredDuals):
     """Distributions over the labelings of all examples (``core.WorkingSets``).
 
     Parameters
@@ -65,10 +66,6 @@ class LogLossDuals:
         reach = np.log1p(np.repeat(caps, np.diff(chains.starts)) * _squares(chains))
         self._duals.theta[np.arange(n_tokens), chains.truth] = FIRST_SCORE + reach
         self.rescale(caps)
-
-    @property
-    def w(self) -> Array:
-        return self._w
 
     @property
     def n_examples(self) -> int:
@@ -111,7 +108,7 @@ class LogLossDuals:
     def drop_idle(self, age: int) -> None:
         """Do nothing: there are no planes."""
 
-    def dual_value(self) -> float:
+    def _restart(self) -> float:
         duals, n_tokens = self._duals, int(self._chains.starts[-1])
         size = dual_weights(self._chains, duals, self._w)
         square = float(self._w @ self._w)
@@ -119,6 +116,8 @@ class LogLossDuals:
         # first order, as in core.rounding: entropies, weights, and the square
         lost = gamma(longest) * math.fsum(duals.size) + gamma(self._w.size) * square
         lost += gamma(n_tokens) * size * math.sqrt(square)
+        if self._center is not None:  # the product with it, too
+            lost += gamma(self._w.size) * math.sqrt(float(self._center @ self._center) * square)
         return math.fsum(duals.entropy) - 0.5 * square - lost
 
     def rescale(self, caps: Array) -> None:
