@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.engines import EngineOptions
+from maxmargin.engines import worker_count
 from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.nested import granted_jobs
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, center_of
@@ -170,7 +170,7 @@ def _squares(X: Any, center: Array | None) -> Array:
 
 def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
     """Process all items in this many threads, with one BLAS thread each, so that sums are bit-identical."""
-    n = EngineOptions(granted_jobs(n_jobs)).n_workers
+    n = worker_count(granted_jobs(n_jobs))
     with one_blas_thread:
         if n == 1 or len(items) < 2:
             for item in items:
