@@ -126,7 +126,7 @@ class RowProducts:
         block = np.empty((BLOCK, self.dim))
         count = start = 0
         while start < self.n:
-            new, start = self.block(theta, start, block)
+            new, start = self._block(*self._data, self._constant, theta, self.index, start, block)
             if new:
                 count += new
                 lower = dsyrk(1.0, block.T, beta=1.0, c=lower, lower=True, overwrite_c=True)
