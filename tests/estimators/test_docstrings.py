@@ -69,6 +69,7 @@ FITS = [
         {"task": Chain(2), "kernel": "rbf", "kernel_method": "sampled"},
         lambda: (SEQUENCES, TAGS),
     ),
+    ("SequenceTaggerCV", {"Cs": [0.1, 1.0], "cv": 2}, lambda: (SEQUENCES * 2, TAGS * 2)),
     (
         "StructuredSVMCV",
         {"task": Chain(2), "Cs": [0.1, 1.0], "cv": 2},

@@ -10,7 +10,7 @@ from typing import Any
 class CellRecord:
     """One cell of a cross-validation: a setting that was trained on a fold.
 
-    Callbacks of :class:`maxmargin.LinearSVCCV` and :class:`maxmargin.StructuredSVMCV` receive it.
+    Callbacks of searches, such as :class:`maxmargin.LinearSVCCV`, receive it.
 
     Attributes
     ----------

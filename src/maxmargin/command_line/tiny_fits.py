@@ -94,6 +94,11 @@ def _structured_svm_cv() -> None:
     maxmargin.StructuredSVMCV(task, Cs=[0.1, 1.0], cv=2).fit(_SEQUENCES, _TAGS)
 
 
+def _sequence_tagger_cv() -> None:
+    words, tags = [[["a"], ["b"]]] * 4, [["X", "Y"]] * 4
+    maxmargin.SequenceTaggerCV(Cs=[0.1, 1.0], cv=2).fit(words, tags)
+
+
 def _latent_structured_svm() -> None:
     bags = [np.concatenate([x, x + 1.0]) for x in _SEQUENCES]
     target = [int(x[0, 0] > 0.0) for x in _SEQUENCES]
@@ -104,6 +109,7 @@ def _latent_structured_svm() -> None:
 TINY_FITS: dict[str, Callable[[], None]] = {
     "LinearSVC": _linear_svc,
     "SequenceTagger": _sequence_tagger,
+    "SequenceTaggerCV": _sequence_tagger_cv,
     "KernelSVC": _kernel_svc,
     "LinearSVR": _linear_svr,
     "LinearSVCCV": _linear_svc_cv,

@@ -40,7 +40,7 @@ A parameter has the same meaning and the same default in all estimators, with th
 ``k``
     The cutoff of a metric: samples predicted as positive in ``MeasureSVC``, positions in ``RankSVM``.
 ``Cs``
-    10 values in ``LinearSVCCV``, as in scikit-learn, and 5 in ``StructuredSVMCV``, whose fits take longer.
+    10 values in ``LinearSVCCV``, as in scikit-learn, and 5 in the other searches, whose fits take longer.
 """
 
 from __future__ import annotations
