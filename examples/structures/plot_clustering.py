@@ -113,10 +113,8 @@ X = [np.column_stack([rng.normal(size=(len(y), 2)), rng.normal(y - 0.5)]) for y 
 figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
 for k, method in enumerate(["greedy", "exact", "relaxed"]):
     svm = StructuredSVM(Clustering(method), C=1.0, tol=1e-3).fit(X, Y)
-    axes.plot([svm.lower_bound_, svm.objective_], [k, k], color="C0", alpha=0.3, lw=4)
-    axes.plot(svm.lower_bound_, k, "|", color="C1", ms=20, mew=3)
-    axes.plot(svm.objective_, k, "|", color="C0", ms=20, mew=3)
+    bounds = [svm.lower_bound_, svm.objective_]
+    axes.scatter(bounds, [k, k], 400, ["C1", "C0"], marker="|", lw=3)
     axes.text(svm.objective_, k, f"   {method}: {svm.certificate_}", va="center")
-axes.set(xlabel="lower bound (orange) and objective (blue)", yticks=[])
-axes.margins(0.2)
+axes.set(xlabel="lower bound (orange) and objective (blue)", yticks=[], xmargin=0.35, ymargin=0.2)
 plt.show()

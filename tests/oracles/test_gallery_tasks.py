@@ -10,7 +10,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from benchmarks.examples import FOLDER, definitions
+from benchmarks.examples import definitions, find
 from tests.referees.problems import brute_force_objective, solve_structured_qp
 
 from maxmargin import StructuredSVM
@@ -26,7 +26,7 @@ METHODS = ["exact", "greedy", "relaxed"]
 
 @pytest.mark.parametrize("module", [alignment, clustering, multilabel, parts])
 def test_a_task_is_short(module):
-    assert len((FOLDER / f"{module.__name__}.py").read_text().splitlines()) <= 120
+    assert len(find(module.__name__).read_text().splitlines()) <= 120
 
 
 def every_alignment(x):
