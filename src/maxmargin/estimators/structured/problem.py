@@ -72,8 +72,6 @@ class StructuredProblem:
                 f"features, a positive int, but it returned {dim!r}."
             )
         self.dim: int = int(dim)
-        if last is None:
-            _check_dimension(self.task, self.inputs, y, self.dim)
         names = getattr(self.task, "feature_names", None)
         self.weights = weigh(svm, self.dim, names)
         self.omega = self.weights.norm
@@ -104,6 +102,8 @@ class StructuredProblem:
         # a center alone does not change compiled examples; cached outputs of an expensive oracle depend on w
         centered = self.weights.center_only and not self._expensive
         known = centered or self._examples is not None
+        if self._examples is None:
+            _check_dimension(self.task, self.inputs, self.y, self.dim)
         risk = TaskRisk(
             self.task,
             self.inputs,
