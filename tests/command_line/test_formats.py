@@ -15,7 +15,7 @@ import maxmargin
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import OnDisk, ReaderOptions, Sequences
 from maxmargin.command_line.readers.reading import find_format, read_examples
-from maxmargin.data.templates import parse_templates
+from maxmargin.data.tokens.templates import parse_templates
 
 
 def read(path, **options):

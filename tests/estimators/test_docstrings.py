@@ -131,7 +131,7 @@ def test_documented_defaults_are_those_of_the_signature(name):
 
 
 #: parameters whose defaults differ, for the reasons given in maxmargin.estimators.documentation
-DIFFERENT_DEFAULTS = {"C", "tol", "loss", "kernel", "Cs"}
+DIFFERENT_DEFAULTS = {"C", "tol", "loss", "kernel", "min_count", "Cs"}
 
 
 def test_shared_parameters_have_the_same_default():

@@ -1,7 +1,6 @@
 """Feature matrices for training, in memory, on disk or matrix-free."""
 
 from maxmargin.data.columns import LazyColumn
-from maxmargin.data.conll import read_conll
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
@@ -11,7 +10,8 @@ from maxmargin.data.parquet import read_parquet
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
 from maxmargin.data.svmlight import read_svmlight
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.conll import read_conll
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 
 __all__ = [
     "CSRDesign",

@@ -28,8 +28,7 @@ from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
-from maxmargin.duals.column_products import ColumnProducts
-from maxmargin.duals.gram import BothSides, RowProducts
+from maxmargin.duals.gram import BothSides, ColumnProducts, RowProducts
 from maxmargin.duals.proofs import proved_multiple, radius
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothLoss, SquaredMargin

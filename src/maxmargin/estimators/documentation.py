@@ -39,6 +39,9 @@ A parameter has the same meaning and the same default in all estimators, with th
     A matrix. ``SequenceTagger`` and ``GraphLabeler`` also accept a dictionary with a cost per true label.
 ``k``
     The cutoff of a metric: samples predicted as positive in ``MeasureSVC``, positions in ``RankSVM``.
+``min_count``
+    2 in ``GrammarParser``, whose rare words stand for unknown ones, and 1 in ``SequenceTagger``, where rare
+    features cost little.
 ``Cs``
     10 values in ``LinearSVCCV``, as in scikit-learn, and 5 in the other searches, whose fits take longer.
 """

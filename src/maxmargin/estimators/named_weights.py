@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.core.user_warnings import warn_user
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR

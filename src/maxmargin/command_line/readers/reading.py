@@ -103,7 +103,7 @@ def _reader(name: str) -> Callable[[str, ReaderOptions], Read]:
 
 def _read_columns(path: str, options: ReaderOptions) -> Read:
     """The sequences of columns, and the options with the names and templates that were found out."""
-    from maxmargin.data.conll import ColumnOptions, read_columns
+    from maxmargin.data.tokens.conll import ColumnOptions, read_columns
 
     own = ColumnOptions(*(getattr(options, name) for name in ColumnOptions._fields))
     X, y, found = read_columns(path, own, conllu=options.format == "conllu")

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented

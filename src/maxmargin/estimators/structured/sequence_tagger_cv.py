@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights

@@ -18,8 +18,8 @@ from maxmargin.core.matrices import (
     row_name,
     stacked,
 )
-from maxmargin.data.token_features import features_of
-from maxmargin.data.token_vectorizer import TokenVectorizer
+from maxmargin.data.tokens.token_features import features_of
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.structured.tokens import as_array, sequence
 from maxmargin.estimators.validation import require_no_path
 from maxmargin.tasks.chains.chain import Chain

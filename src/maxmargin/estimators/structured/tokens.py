@@ -1,7 +1,7 @@
 """Input validation of one sequence: a matrix of numbers, or tokens with named features.
 
 The accepted forms of a sequence are defined here, those of a token with named features in
-:mod:`maxmargin.data.token_features`. Every error names the sequence and the token.
+:mod:`maxmargin.data.tokens.token_features`. Every error names the sequence and the token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.data.token_features import cut
+from maxmargin.data.tokens.token_features import cut
 
 _FORMS = (
     "A sequence is a matrix with a row per token, or a list of tokens; a token is a dict of features, a list "

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.token_features import PLAIN, cut, features_of
+from maxmargin.data.tokens.token_features import PLAIN, cut, features_of
 
 #: number of entries that are held as Python objects before they are packed into arrays
 CHUNK = 1_000_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from maxmargin.data.compressed import blocks, plain_name
-from maxmargin.data.templates import Template, default_templates, parse_templates
+from maxmargin.data.tokens.templates import Template, default_templates, parse_templates
 
 CONLLU = "id form lemma upos xpos feats head deprel deps misc"
 #: the names of the features of each token of each sequence

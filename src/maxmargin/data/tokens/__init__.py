@@ -1,0 +1,1 @@
+"""Tokens with named features: their forms, their columns, and files of them."""
