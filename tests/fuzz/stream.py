@@ -43,6 +43,8 @@ def draw(rng: np.random.Generator) -> Case:
     """Samples in batches, some of which are repeated."""
     regression = wild.chance(rng, 0.35)
     case = (svr if regression else svc).draw(rng)
+    while case.data["params"].get("loss") == "logistic":  # it has no partial_fit
+        case = svc.draw(rng)
     data = {
         **case.data,
         "sample_epsilon": None,
