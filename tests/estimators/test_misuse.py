@@ -119,7 +119,7 @@ def test_a_class_is_not_an_object(fit, match):
         (LinearSVC, {"alpha": 1e-4}, "use C"),
         (LinearSVC, {"maxiter": 3}, "did you mean 'max_iter'"),
         (LinearSVC, {"c": 3}, "did you mean 'C'"),
-        (KernelSVC, {"probability": True}, r"decision_function.*CalibratedClassifierCV"),
+        (KernelSVC, {"probability": True}, r"LinearSVC.*CalibratedClassifierCV"),
         (KernelSVC, {"cache_size": 200}, "use memory"),
         (KernelSVC, {"shrinking": False}, "always on"),
         (LinearSVCCV, {"penalty": "l1"}, "the regularizer is"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction import DictVectorizer
 
-from maxmargin.data import TokenVectorizer, token_vectorizer
+from maxmargin.data import TokenVectorizer
+from maxmargin.data.tokens import token_vectorizer
 
 
 def random_tokens(seed, n_sequences=40):

@@ -68,8 +68,9 @@ ROUNDING = 1e-9
 #: number of entries up to which a fit takes milliseconds anyway. Then the last digits should not depend on
 #: the order or the repetition of samples, as they do with coordinate ascent
 TINY = 20_000
-#: rows, and entries per coordinate of w, from which on blocks of rows gain time with two threads
-BLOCK_ROWS, BLOCK_ENTRIES = 200_000, 250.0
+#: rows, and entries per coordinate of w, from which on blocks of rows gain time with two threads, and the
+#: largest C times the number of rows at which they do
+BLOCK_ROWS, BLOCK_ENTRIES, BLOCK_C = 200_000, 250.0, 2e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +154,14 @@ def in_blocks(problem: Problem, phases: list[Phase]) -> list[Phase]:
     """The same methods, over blocks of rows where several workers would gain time.
 
     This depends on the data, and not on the number of workers, so that any number gives the same result.
-    Blocks take more visits (1.1 to 1.6 times as many), and merging them takes time for each coordinate of w.
+    Blocks take more visits, 1.1 to 1.6 times as many, most of all if C is large, and merging them takes time
+    for each coordinate of w.
     """
     gains = (
         "block coordinate" in problem.methods
         and problem.n_examples >= BLOCK_ROWS
         and problem.shape.nnz >= BLOCK_ENTRIES * problem.dim
+        and problem.C * problem.n_examples <= BLOCK_C
     )
     if not gains:
         return phases
