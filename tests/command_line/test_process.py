@@ -19,6 +19,14 @@ from maxmargin.command_line import main
 COMMAND = [sys.executable, "-m", "maxmargin"]
 
 
+@pytest.fixture(autouse=True)
+def listen_to_ctrl_c():
+    """Programs that a shell starts in the background ignore it, and so do their children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def program(*arguments, **options):
     return subprocess.run(
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
