@@ -71,7 +71,7 @@ def test_an_option_of_regression_selects_it(run, files):
 def test_many_whole_numbers_as_labels_suggest_regression(run, files, tmp_path):
     path = tmp_path / "prices.csv"
     lines = [f"{k % 7},{k % 5},{1000 + k % 150}" for k in range(300)]
-    path.write_text("\n".join(["rooms,floor,label", *lines]) + "\n")
+    path.write_text("\n".join(["rooms,storey,label", *lines]) + "\n")
     outcome = run("fit", path, "--max-iter", 1)
     assert "150 different whole numbers, which are trained as classes" in outcome.err
     assert "--estimator LinearSVR, or --epsilon" in outcome.err

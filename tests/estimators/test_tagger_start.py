@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maxmargin import SequenceTagger, load
+from maxmargin import GaussianPrior, SequenceTagger, load
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 LABELS = ("A", "B", "C")
@@ -133,3 +133,14 @@ def test_weights_of_zero_are_not_stored(tmp_path):
     assert again.weights_.tobytes() == tagger.weights_.tobytes()
     size = (tmp_path / "tagger").stat().st_size
     assert size < 8 * (tagger.weights_.size - zeros) + tagger.weights_.size / 8 + names + 10_000
+
+
+@pytest.mark.parametrize("parameter", ["start_from", "prior"])
+def test_a_tagger_without_a_common_label_is_refused(old, parameter):
+    X, Y = sentences(20, 3, labels=("N", "V"))
+    start = {"start_from": old} if parameter == "start_from" else {}
+    prior = GaussianPrior.around(old) if parameter == "prior" else None
+    with pytest.raises(ValueError, match=f"{parameter}: the earlier tagger has no label in common"):
+        SequenceTagger(prior=prior).fit(X, Y, **start)
+    with pytest.raises(ValueError, match="the same order of the chain"):
+        SequenceTagger(order=2, prior=prior).fit(*sentences(20, 3), **start)

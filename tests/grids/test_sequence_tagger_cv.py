@@ -99,3 +99,19 @@ def test_a_callback_ends_the_search():
     search = SequenceTaggerCV(Cs=CS, cv=2, callbacks=[lambda cell: cell.cell == 4]).fit(X, y)
     assert np.isnan(search.cv_results_["mean_test_score"][2])
     assert search.best_params_["C"] in CS[:2]
+
+
+def test_fits_begin_where_the_one_before_ended():
+    X, y = sentences(200)
+    iterations = []
+
+    def counted(tagger: SequenceTagger, X_test: Any, y_test: Any) -> float:
+        iterations.append((tagger.C, tagger.n_iter_))
+        return tagger.score(X_test, y_test)
+
+    Cs = np.geomspace(0.1, 0.2, 5)
+    SequenceTaggerCV(Cs=Cs, cv=2, tol=1e-4, scoring=counted, refit=False).fit(X, y)
+    alone = SequenceTagger(C=Cs[-1], tol=1e-4).fit(X[100:], y[100:])
+    begun = [n_iter for C, n_iter in iterations if Cs[-1] == C]
+    assert len(begun) == 2
+    assert max(begun) < alone.n_iter_

@@ -51,6 +51,12 @@ class NamedWeights:
             )
         coef = np.zeros((n_features, len(states)))
         here, there = _common(states, self.states)
+        if not len(here):
+            raise ValueError(
+                f"{parameter}: the earlier tagger has no label in common with this one (its first label is "
+                f"{self.states[0]!r}, here it is {states[0]!r}), so its weights cannot be assigned. "
+                "Use the same labels, and the same order of the chain."
+            )
         if features is None or self.features is None:
             coef[:, here] = self.coef[:, there]
         else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import Attained, level
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import Outlook
 
@@ -20,8 +20,10 @@ class SetsDual:
     sets: WorkingSets
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
-        """The dual value, recomputed from the multipliers."""
-        return self.sets.dual_value()
+        """The dual value, recomputed from the multipliers, minus the rounding errors of its sums."""
+        value = self.sets.dual_value()
+        w = self.sets.w
+        return value - level(self.sets.n_examples) * (abs(value) + float(w @ w))
 
     def point(self) -> Array:
         """The primal point of the multipliers, recomputed."""

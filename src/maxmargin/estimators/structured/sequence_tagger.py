@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,14 +15,10 @@ from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
-from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured import sequences as seq
-from maxmargin.estimators.structured.decision import states_of
 from maxmargin.estimators.structured.kernel_inputs import (
-    check_kernel,
     forget_kernel,
     is_sampled,
     map_rows,
@@ -33,16 +26,13 @@ from maxmargin.estimators.structured.kernel_inputs import (
 from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
 from maxmargin.estimators.structured.probabilities import ChainProbabilities
 from maxmargin.estimators.structured.tagged_data import TaggedData, label_functions, score_parts
+from maxmargin.estimators.structured.tagger_columns import Columns
+from maxmargin.estimators.structured.tagger_options import LOSSES, check_options
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
-from maxmargin.estimators.weights import PARAMETERS, Weighing, weigh
-from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate, minimize
+from maxmargin.estimators.weights import PARAMETERS, Weighing
+from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
 from maxmargin.tasks.chains.chain import Chain
-from maxmargin.tasks.chains.examples import ChainExamples
-from maxmargin.tasks.chains.log_loss import LogLossExamples
-
-#: the examples of each loss
-LOSSES: dict[str, type[ChainExamples]] = {"hinge": ChainExamples, "logistic": LogLossExamples}
 
 
 @documented
@@ -280,8 +270,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
-        self._check_loss(token_weight)
-        self._check_options(flat, counts)
+        check_options(self, flat, counts, token_weight)
         n_features, mapped = rows.shape[1], None
         drawn = is_sampled(self)
         if self.kernel is not None and not drawn:
@@ -304,7 +293,8 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
             sample_weight=weight,
             token_weight=data.weight,
         )
-        weights = self._weighing(task, classes, vectorizer)
+        columns = Columns(task, classes, vectorizer)
+        weights = columns.weighing(self.prior)
         about = self._about(data) if self.warm_start else None
         fitted: dict[str, Any] = {
             "classes_": classes,
@@ -320,7 +310,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
                 self._solver(weights),
                 start=self._start(weights, about, task.dim, mapped=mapped is not None)
                 if start_from is None
-                else self._start_at(start_from, weights, task, classes, vectorizer),
+                else Start(weights.learned(self._weights_of(start_from, columns))),
                 fitted=lambda w: fitted | score_parts(task, weights.whole(w).copy(), mapped),
                 data={"X": X, "y": y},
                 keeping=keeping,
@@ -333,18 +323,6 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
             mapped.keep(self, result, risk.caps(self.C))
         if self.warm_start:
             self._kept = keep(about, result)
-
-    def _weighing(self, task: Chain, classes: list[Any], vectorizer: Any) -> Weighing:
-        """The prior in the order of these features and labels."""
-        prior = self.prior
-        if isinstance(prior, GaussianPrior) and isinstance(prior.mean, NamedWeights):
-            prior = replace(prior, mean=_aligned(prior.mean, task, classes, vectorizer, "prior"))
-        elif isinstance(prior, GaussianPrior) and np.ndim(prior.mean) and vectorizer is not None:
-            raise ValueError(
-                "prior: mean is an array, but the features have names, and their order depends on the data. "
-                "Use GaussianPrior.around(tagger), which assigns weights by name and label."
-            )
-        return weigh(SimpleNamespace(prior=prior), task.dim)
 
     def _tagged_data(
         self,
@@ -385,9 +363,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
             return None if kept is None else Start(np.array(kept.sets.w), kept.sets)
         return Start(weights.learned(previous), None if kept is None else kept.sets)
 
-    def _start_at(
-        self, old: Any, weights: Weighing, task: Chain, classes: list[Any], vectorizer: Any
-    ) -> Start:
+    def _weights_of(self, old: Any, columns: Columns) -> Array:
         """The weights of another tagger, in the order of these features and labels."""
         if not isinstance(old, SequenceTagger):
             raise TypeError(
@@ -395,8 +371,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
             )
         if self.kernel is not None:
             raise ValueError("start_from is for taggers without a kernel: leave it out.")
-        named = old._named_weights()
-        return Start(weights.learned(_aligned(named, task, classes, vectorizer, "start_from")))
+        return columns.aligned(old._named_weights(), "start_from")
 
     def _by_sampled_cuts(
         self, data: TaggedData, weight: Any, classes: list[Any], vectorizer: Any, resume_from: Any
@@ -424,45 +399,6 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         spread = weights is not None and weights.map is not None and not weights.center_only
         return CuttingPlane() if spread else AutoStructured()
 
-    def _check_loss(self, token_weight: Any) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r}: use 'hinge' or 'logistic'.")
-        if self.loss == "hinge":
-            return
-        wrong = {
-            "cost": (self.cost is not None, "a wrong label has no cost, only a probability"),
-            "token_weight": (token_weight is not None, "it multiplies costs; use sample_weight"),
-            "partial": (
-                self.partial is not None,
-                "with missing labels the loss is not convex, and there would be no certificate",
-            ),
-            "rescaling": (self.rescaling != "margin", "there is no margin to rescale"),
-            "kernel_method": (
-                is_sampled(self),
-                "sampled cuts are for the hinge loss; use 'nystrom'",
-            ),
-            "solver": (
-                isinstance(self.solver, DualCoordinate) and self.solver != DualCoordinate(),
-                "its settings are about working sets; use 'auto', DualCoordinate() or CuttingPlane()",
-            ),
-        }
-        for name, (is_wrong, why) in wrong.items():
-            if is_wrong:
-                raise ValueError(f"loss='logistic' does not support {name}: {why}.")
-
-    def _check_options(self, flat: list[Hashable], counts: seq.Lengths) -> None:
-        check_kernel(self)
-        if self.order not in (1, 2):
-            raise ValueError(f"order={self.order!r}: use 1 or 2.")
-        if self.partial not in (None, "complete"):
-            raise ValueError(f"partial={self.partial!r}: use None or 'complete'.")
-        place = seq.first_unlabeled(flat, counts)
-        if place is not None and self.partial is None:
-            raise ValueError(
-                f"sequence {place[0]} has no label (None) at token {place[1]}. Use partial='complete' to "
-                "fill in missing labels by a first model, or pass any label with a token_weight of 0."
-            )
-
     def _first_model(self, data: TaggedData, weight: Array | None) -> Array:
         """Weights learned from the fully labeled sequences, with the same limits."""
         whole = data.fully_labeled()
@@ -488,12 +424,3 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
                 "Interrupted in the first model, which fills in missing labels: no fit yet."
             )
             raise
-
-
-def _aligned(
-    named: NamedWeights, task: Chain, classes: list[Any], vectorizer: Any, parameter: str
-) -> Array:
-    """The weights of another tagger in the order of these features and labels."""
-    names = None if vectorizer is None else feature_names(vectorizer)
-    assert task.n_features is not None
-    return named.aligned(names, task.n_features, states_of(classes, task), parameter)
