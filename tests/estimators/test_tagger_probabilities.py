@@ -1,7 +1,9 @@
 """Taggers with the logistic loss: certified, with true probabilities, and clear refusals."""
 
+import copy
 import itertools
 import tempfile
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,42 @@ def test_marginals_and_log_probabilities_are_sums_over_labelings(tagger):
         np.testing.assert_allclose(marginals[i], own, atol=1e-12)
         truth = tuple(tagger.classes_.index(label) for label in Y[i])
         assert np.exp(logs[i]) == pytest.approx(p[labelings.index(truth)])
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 40.0, 1e4])
+def test_probabilities_are_those_of_arithmetic_with_sixty_digits(tagger, size):
+    """Sums over all labelings in decimal arithmetic: scores of any size neither overflow nor cancel."""
+    tagger = copy.deepcopy(tagger)
+    rng = np.random.default_rng(1)
+    tagger.weights_[:] = np.round(size * rng.normal(size=tagger.weights_.shape), 10)
+    x = np.round(X[0], 10)
+    logs = tagger.log_probability([x], [Y[0]])[0]
+    marginals = tagger.predict_marginals([x])[0]
+    truth = tuple(tagger.classes_.index(label) for label in Y[0])
+    with localcontext() as context:
+        context.prec = 60
+        scores = dict(exact_scores(tagger, x))
+        top = max(scores.values())
+        weights = {z: (score - top).exp() for z, score in scores.items()}
+        total = sum(weights.values())
+        assert logs == pytest.approx(float(scores[truth] - top - total.ln()), abs=1e-14 * size * 50)
+        for t, k in itertools.product(range(len(x)), range(len(tagger.classes_))):
+            exact = sum(weight for z, weight in weights.items() if z[t] == k) / total
+            # a relative error, down to probabilities that a double cannot hold
+            assert marginals[t, k] == pytest.approx(float(exact), rel=1e-13 * max(1.0, size))
+
+
+def exact_scores(tagger, x):
+    """The score of every labeling, in decimal arithmetic."""
+    for z in itertools.product(range(len(tagger.classes_)), repeat=len(x)):
+        pairs = [(v, tagger.coef_[k, j]) for t, k in enumerate(z) for j, v in enumerate(x[t])]
+        ends = [tagger.starts_[z[0]], tagger.stops_[z[-1]]]
+        ends += [tagger.transitions_[a, b] for a, b in itertools.pairwise(z)]
+        yield (
+            z,
+            sum(Decimal(float(a)) * Decimal(float(b)) for a, b in pairs)
+            + sum(Decimal(float(v)) for v in ends),
+        )
 
 
 def test_k_best_with_probabilities(tagger):
