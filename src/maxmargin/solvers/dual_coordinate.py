@@ -304,7 +304,7 @@ class DualCoordinate:
             if not (n_slack and state.met(problem)) and self.schedule != "larank":
                 yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
             sets.drop_idle(0 if self.prune == "immediate" else self._idle_epochs(sets.n_examples))
-            state.raise_lower(sets.dual_value(), dual)
+            state.raise_lower(dual.lower(), dual)
             if not n_slack:
                 progress.upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(progress.upper_guess, problem.C)
