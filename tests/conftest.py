@@ -49,7 +49,12 @@ def _nothing_is_missing_in_the_table_of_signatures():
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     yield
-    missing = sorted(text for text in handler.found if text.split()[1] not in UNLISTED)
+    missing = sorted(
+        text
+        for text in handler.found
+        # labels of two bytes: only a nightly test has so many
+        if text.split()[1] not in UNLISTED and "uint16" not in text
+    )
     assert not missing, "not in signatures.txt (see tools/record_signatures.py):\n" + "\n".join(
         missing
     )
