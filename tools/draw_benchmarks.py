@@ -280,6 +280,35 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
             },
         ),
     ],
+    "Conditional random fields against crfsuite": [
+        (
+            "crf_training",
+            {
+                "set": "data",
+                "program": "program",
+                "weights": "weights",
+                "CPU s": "training, s",
+                "F": "objective",
+                "certified gap": "certified gap",
+                "test accuracy %": "test accuracy %",
+                "test log loss": "test log loss",
+            },
+        ),
+    ],
+    "Logistic loss against LogisticRegression": [
+        (
+            "logistic_fits",
+            {
+                "data": "data",
+                "C": "C",
+                "precision": "precision",
+                "ours s": "LinearSVC, s",
+                "theirs s": "LogisticRegression, s",
+                "their solver": "its best solver",
+                "ratio": "ratio",
+            },
+        ),
+    ],
     "Tagging from strings against crfsuite": [
         (
             "from_strings_programs",
