@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from maxmargin import SequenceTagger, SequenceTaggerCV, load
+from maxmargin import GaussianPrior, SequenceTagger, SequenceTaggerCV, load
 from maxmargin.metrics import span_f1_score
 
 CS = [0.01, 0.1, 1.0]
@@ -115,3 +115,14 @@ def test_fits_begin_where_the_one_before_ended():
     begun = [n_iter for C, n_iter in iterations if Cs[-1] == C]
     assert len(begun) == 2
     assert max(begun) < alone.n_iter_
+
+
+def test_a_prior_with_a_variance_needs_another_solver():
+    X, y = sentences()
+    rows = [np.array([[float(t["word"][1:]), t["long"]] for t in x]) for x in X]
+    prior = GaussianPrior(variance=2.0)
+    search = SequenceTaggerCV(Cs=[0.1, 1.0], cv=2, prior=prior).fit(rows, y)
+    alone = SequenceTagger(**search.best_params_, prior=prior).fit(rows, y)
+    assert search.best_estimator_.converged_
+    assert search.best_estimator_.lower_bound_ <= alone.objective_
+    assert search.best_estimator_.get_params() == alone.get_params()

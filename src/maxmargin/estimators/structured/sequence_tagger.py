@@ -394,10 +394,12 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         )
 
     def _solver(self, weights: Weighing | None = None) -> Any:
-        if self.solver != "auto":
+        if self.solver != "auto" and not isinstance(self.solver, AutoStructured):
             return self.solver
         spread = weights is not None and weights.map is not None and not weights.center_only
-        return CuttingPlane() if spread else AutoStructured()
+        if spread:
+            return CuttingPlane()
+        return AutoStructured() if self.solver == "auto" else self.solver
 
     def _first_model(self, data: TaggedData, weight: Array | None) -> Array:
         """Weights learned from the fully labeled sequences, with the same limits."""

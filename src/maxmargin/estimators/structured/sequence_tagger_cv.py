@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +14,10 @@ from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
-from maxmargin.estimators.grid_table import Done, GridTable
-from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.structured.folds import Folds
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.validation import loaded
 from maxmargin.solvers import AutoStructured
@@ -167,11 +165,18 @@ class SequenceTaggerCV(CrossValidation):
                 "of right tokens."
             )
         X, y, sample_weight = loaded(X, y, sample_weight)
-        cells = _Cells(self, X, y, sample_weight)
+        cells = _Folds(self, X, y, sample_weight)
         n = len(cells.counts)
         cells.splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
         table = GridTable(len(cells.splits), self._values())
         return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
+
+    def _template(self) -> SequenceTagger:
+        tagger: SequenceTagger = super()._template()
+        if self.solver == "auto":
+            # keep labelings of held-out sequences during the folds that do not use them
+            tagger.solver = AutoStructured(idle=8 * (self.n_splits_ + 1))
+        return tagger
 
     def predict(self, X: Any) -> list[list[Any]]:
         """Predict labels with ``best_estimator_``.
@@ -208,69 +213,42 @@ class SequenceTaggerCV(CrossValidation):
         return float(best.score(X, y) if self.scoring is None else self.scoring(best, X, y))
 
 
-class _Cells:
-    """Trains and scores the cells by one tagger: all folds with one C, then with the next.
-
-    Sequences that a fold holds out have the weight 0, so the dual variables of all fits belong to the same
-    sequences.
-    """
-
-    splits: list[tuple[IntArray, IntArray]]
+class _Folds(Folds[SequenceTagger]):
+    """The fits of a search, from matrices that are made once."""
 
     def __init__(self, search: SequenceTaggerCV, X: Any, y: Any, sample_weight: Any) -> None:
-        self._search, self._X, self._y = search, X, y
+        self._scoring, self._solver, self._X, self._y = search.scoring, search.solver, X, y
         names = TokenVectorizer(search.n_hashed, search.min_count)
         self._stacked = seq.stack(X, None, vectorizer=names, fitting=True)
         self.counts = self._stacked.counts
         self._flat = seq.flatten_labels(y, self.counts, stacked=False)
         self._tokens = np.split(np.arange(len(self._flat)), np.cumsum(self.counts)[:-1])
         weight = check_example_weights(sample_weight, len(self.counts))
-        self._weight: Array = np.ones(len(self.counts)) if weight is None else weight
+        super().__init__(search._template, np.ones(len(self.counts)) if weight is None else weight)
         self._last: SequenceTagger | None = None
 
-    def train(self, table: GridTable, watch: GridWatch) -> Generator[Done]:
-        for i, C in enumerate(table.Cs):
-            for k, (train, test) in enumerate(self.splits):
-                if watch.ended():
-                    return
-                tagger = self._search._template()
-                tagger.set_params(C=float(C), max_seconds=watch.left())
-                if tagger.solver == "auto":
-                    # keep labelings of held-out sequences during the folds that do not use them
-                    tagger.solver = AutoStructured(idle=8 * (len(self.splits) + 1))
-                times = np.bincount(train, minlength=len(self.counts))  # splitters may repeat some
-                before = time.perf_counter()
-                with watch.of_part(tagger, watch.next_label((k, 0, i))):
-                    self._fit(tagger, self._weight * times)
-                done = Done((k, 0, i), [_result(tagger)], time.perf_counter() - before)
-                if tagger.stop_reason_ in ("interrupted", "max_seconds"):
-                    watch.stop = tagger.stop_reason_
-                    return
-                table.put(done, self._score(tagger, test))
-                yield done
-
     def fit_best(self, best: SequenceTagger) -> None:
-        self._fit(best, self._weight)
-        best.warm_start = False
+        self.fit(best, self._weight)
+        best.solver, best.warm_start = self._solver, False
         del best._kept
 
-    def _fit(self, tagger: SequenceTagger, weight: Array) -> None:
-        """Fit from the dual variables of the last fit, and give features their names."""
-        tagger.warm_start = True
+    def fit(self, estimator: SequenceTagger, weight: Array) -> SolveResult:
+        estimator.warm_start = True
         if self._last is not None:
-            tagger.weights_, tagger._kept = self._last.weights_, self._last._kept
-        tagger._train(self._stacked.rows, self._flat, self.counts, weight)
-        tagger.vectorizer_ = self._stacked.vectorizer
-        tagger._string_tokens = self._stacked.strings
-        self._last = tagger
+            estimator.weights_, estimator._kept = self._last.weights_, self._last._kept
+        estimator._train(self._stacked.rows, self._flat, self.counts, weight)
+        estimator.vectorizer_ = self._stacked.vectorizer
+        estimator._string_tokens = self._stacked.strings
+        self._last = estimator
+        return _result(estimator)
 
-    def _score(self, tagger: SequenceTagger, test: IntArray) -> float:
-        if self._search.scoring is not None:
+    def score(self, estimator: SequenceTagger, test: IntArray) -> float:
+        if self._scoring is not None:
             X, y = [self._X[j] for j in test], [self._y[j] for j in test]
-            return float(self._search.scoring(tagger, X, y))
+            return float(self._scoring(estimator, X, y))
         tokens = np.concatenate([self._tokens[j] for j in test])
         truth = [self._flat[t] for t in tokens]
-        return tagger.score(self._stacked.rows[tokens], truth, self.counts[test])
+        return estimator.score(self._stacked.rows[tokens], truth, self.counts[test])
 
 
 def _result(tagger: SequenceTagger) -> SolveResult:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult, Start
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
-from maxmargin.estimators.grid_table import Done, GridTable
-from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.structured.folds import Folds
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.validation import loaded
@@ -205,7 +204,7 @@ class StructuredSVMCV(CrossValidation):
         splits = self._splits(check_cv(self.cv).split(np.arange(len(y)), None, groups), len(y))
         table, self.oracle_calls_ = GridTable(len(splits), self._values()), 0.0
         with StructuredProblem(self._template(), X, y) as problem:
-            cells = _Cells(self, problem, weight, splits)
+            cells = _Folds(self, problem, weight, splits)
             return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
 
     def _template(self) -> StructuredSVM:
@@ -253,46 +252,29 @@ class StructuredSVMCV(CrossValidation):
         return self._score(self.best_estimator_, list(X), list(y))
 
 
-class _Cells:
-    """Trains and scores the cells: all folds with one C, then with the next, each from the last fit."""
+class _Folds(Folds[StructuredSVM]):
+    """The fits of a search, over examples that are packed once."""
 
     def __init__(
         self, search: StructuredSVMCV, problem: StructuredProblem, weight: Array, splits: list[Any]
     ) -> None:
-        self._search, self._problem = search, problem
-        self._weight, self._splits = weight, splits
+        super().__init__(search._template, weight)
+        self._search, self._problem, self.splits = search, problem, splits
         self._last: SolveResult | None = None
 
-    def train(self, table: GridTable, watch: GridWatch) -> Generator[Done]:
-        X, y = self._problem.X, self._problem.y
-        for i, C in enumerate(table.Cs):
-            for k, (train, test) in enumerate(self._splits):
-                if watch.ended():
-                    return
-                svm = self._search._template().set_params(C=float(C), max_seconds=watch.left())
-                counts = np.bincount(train, minlength=len(y))  # splitters may repeat examples
-                before = time.perf_counter()
-                with watch.of_part(svm, watch.next_label((k, 0, i))):
-                    last = self._fit(svm, self._weight * counts)
-                done = Done((k, 0, i), [last], time.perf_counter() - before)
-                if last.stop_reason in ("interrupted", "max_seconds"):
-                    watch.stop = last.stop_reason
-                    return
-                table.put(
-                    done, self._search._score(svm, [X[j] for j in test], [y[j] for j in test])
-                )
-                yield done
-
     def fit_best(self, best: StructuredSVM) -> None:
-        self._fit(best, self._weight)
+        self.fit(best, self._weight)
         best.solver = self._search.solver
 
-    def _fit(self, svm: StructuredSVM, weight: Array) -> SolveResult:
+    def fit(self, estimator: StructuredSVM, weight: Array) -> SolveResult:
         start: SolveResult | Start | None = self._last
         if start is not None and isinstance(start.dual, Bundle):
-            start = Start(
-                start.w
-            )  # working sets of examples are kept; planes are sums over one fold
-        self._last = svm._solve(self._problem, weight, start)
+            # working sets of examples are kept; planes are sums over one fold
+            start = Start(start.w)
+        self._last = estimator._solve(self._problem, weight, start)
         self._search.oracle_calls_ += self._last.oracle_calls
         return self._last
+
+    def score(self, estimator: StructuredSVM, test: IntArray) -> float:
+        X, y = self._problem.X, self._problem.y
+        return self._search._score(estimator, [X[j] for j in test], [y[j] for j in test])
