@@ -338,15 +338,16 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def cell(text: str) -> str:
-    """A table cell: numbers with three digits, nothing where nothing was measured."""
+    """A table cell: numbers with three digits or without a fraction, nothing where nothing was measured."""
     if not known(text):
         return ""
     if text == "ROC area":
         return "ROC AUC"
     try:
-        return text if len(text) < 6 else f"{float(text):.3g}"
+        number = float(text)
     except ValueError:
         return text
+    return text if len(text) < 6 else f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def tables() -> list[str]:
