@@ -67,6 +67,12 @@ class Part:
         time.sleep(seconds)
         return self.value()
 
+    def hang(self, which: int, path: str) -> float:
+        """The value; this shard takes an hour when it is called for the first time."""
+        if self.seed == which and note(path) == 0:
+            time.sleep(3600)
+        return self.value()
+
     def die(self, times: int, path: str, of: int) -> float:
         """The shard of a number kills its process, the first times that it is called."""
         if self.seed == of and note(path) < times:

@@ -30,6 +30,22 @@ def test_a_worker_that_dies_in_a_call_is_replaced(make_engine, tmp_path):
     assert after[-1] != before[-1]
 
 
+def test_a_worker_that_hangs_is_replaced_and_logged(make_engine, tmp_path, caplog, monkeypatch):
+    engine = make_engine(2).open(Part, list(range(5)))
+    before = engine.gather(Part.pid)
+    monkeypatch.setattr(engine, "timeout", 10.0)
+    with caplog.at_level("WARNING", logger="maxmargin.engines"):
+        assert engine.reduce(Part.hang, 4, str(tmp_path / "calls")) == _expected(5)
+    after = engine.gather(Part.pid)
+    assert after[0] == before[0]
+    assert after[-1] != before[-1]
+    (record,) = caplog.records
+    assert "worker 1 of 2" in record.getMessage()
+    assert "TimeoutError: no answer for 10 seconds" in record.getMessage()
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds"):
+        ray_engine.RayEngine(2, timeout=0)
+
+
 @pytest.mark.nightly
 def test_a_worker_that_died_between_calls_is_replaced(make_engine):
     engine = make_engine(2).open(Part, list(range(5)))

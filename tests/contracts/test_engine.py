@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.contracts.engine import check_engine
 from tests.contracts.engine_deaths import check_deaths
-from tests.contracts.engine_shards import Shard
+from tests.contracts.engine_shards import KilledInCall, Shard, Spec
 from tests.nightly import first
 
 import maxmargin.engines.processes as processes
@@ -294,3 +294,18 @@ def test_engines_that_lose_something_with_a_worker_are_caught(engine, message, m
             check_deaths(wrong)
     finally:
         wrong.close()
+
+
+def test_a_death_is_logged(caplog, tmp_path):
+    engine = ProcessEngine(2)
+    try:
+        engine.open(KilledInCall, [Spec(i, 3, folder=str(tmp_path)) for i in range(3)])
+        with caplog.at_level("WARNING", logger="maxmargin.engines"):
+            engine.reduce(
+                KilledInCall.killed_before_answer, engine.publish(np.ones(5)), 2, "once", 1
+            )
+    finally:
+        engine.close()
+    (record,) = caplog.records
+    assert "worker 1 of 2" in record.getMessage()
+    assert "its shards are rebuilt, and the call is repeated" in record.getMessage()

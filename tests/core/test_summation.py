@@ -22,10 +22,21 @@ def test_ranges_fold_to_the_same_sum(n, workers, seed):
     numbers = parts(n, seed)
     ranges = [share(n, workers, k) for k in range(workers)]
     assert [i for r in ranges for i in r] == list(range(n))
-    assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
+    least = -(-n // workers)
+    assert max(map(len, ranges)) <= max(least, 9 * least / 8)
+    assert n < workers or min(map(len, ranges)) >= 1
     blocks = [b for r in ranges for b in fold(numbers[r.start : r.stop], r.start)]
     assert join(blocks) == tree_sum(numbers)
     assert max(len(fold(numbers[r.start : r.stop], r.start)) for r in ranges) <= 2 * 7
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6, 8, 12, 16, 100, 1000])
+def test_a_worker_has_at_most_two_sums(workers):
+    ranges = [share(1024, workers, k) for k in range(workers)]
+    assert [i for r in ranges for i in r] == list(range(1024))
+    assert max(len(fold(np.zeros(len(r)), r.start)) for r in ranges) <= 2
+    assert max(map(len, ranges)) <= 9 / 8 * -(-1024 // workers)
+    assert min(map(len, ranges)) >= 1
 
 
 @given(n=st.integers(1, 70), start=st.integers(0, 40), data=st.data())

@@ -106,8 +106,23 @@ def shard_method(method: Callable[..., Any]) -> str:
 
 
 def share(n_shards: int, n_workers: int, worker: int) -> range:
-    """The contiguous range of shards that a worker hosts; sizes differ by at most one."""
-    return range(worker * n_shards // n_workers, (worker + 1) * n_shards // n_workers)
+    """The contiguous shards of a worker.
+
+    Ranges begin at nodes of the summation tree that are as large as possible, so that a worker has few
+    partial sums to send, but no worker has more than an eighth more shards than it must. If the number of
+    shards is a power of two, it has one or two sums with 2, 3, 4, 6, 8, 12, or 16 workers.
+    """
+    least = -(-n_shards // n_workers)
+    size = n_shards & -n_shards  # the largest power of two that divides it
+    while size > 1 and (
+        size * n_workers > n_shards or 8 * size * -(-n_shards // (size * n_workers)) > 9 * least
+    ):
+        size //= 2
+    each, more = divmod(n_shards // size, n_workers)
+    return range(
+        size * (worker * each + min(worker, more)),
+        size * ((worker + 1) * each + min(worker + 1, more)),
+    )
 
 
 class SerialEngine:

@@ -7,6 +7,7 @@ low-rank kernel map. Solvers that visit single rows also need blocks of rows in 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,8 @@ BLOCK = 256
 
 #: maximum number of entries per shard if there are more than 32 shards: about a tenth of a second of work
 SHARD_WORK = 2**26
+#: about as many rows per shard if there are very many
+SHARD_ROWS = 2**20
 #: length of w from which it is much larger than a cache
 LONG = 2**20
 #: fraction of nonzeros below which a dense matrix is converted to CSR
@@ -340,9 +343,16 @@ def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     There are 32 shards, enough to keep many workers busy, and each has several times the work that the
     summation of its cut costs. If each would have seconds of work, there are more. If w is much larger than a
     cache, an entry costs several times as much, and a shard has fewer entries.
+
+    Very many rows (32 * ``SHARD_ROWS``) are cut into a power of two of shards, so that a worker's range of
+    them has few nodes of the summation tree, with about ``SHARD_ROWS`` rows at most, so that the memory for
+    the scores of a shard does not grow with the data.
     """
     worth = work // (8 * max(1, dim))
     if dim >= LONG and 2 * work >= dim:
         worth = max(2, 1 << ((work - 1) // dim).bit_length())
-    n_shards = max(1, min(max(32, work // SHARD_WORK), work // 50_000, worth, n_rows))
+    most = max(32, work // SHARD_WORK)
+    if n_rows >= 32 * SHARD_ROWS:
+        most = 1 << round(math.log2(max(n_rows / SHARD_ROWS, work / SHARD_WORK)))
+    n_shards = max(1, min(most, work // 50_000, worth, n_rows))
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

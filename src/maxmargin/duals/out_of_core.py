@@ -2,8 +2,8 @@
 
     maximize  D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,    w = sum_i coef_i(alpha_i) x_i
 
-Memory holds one multiplier per row (and class), w, and a bounded number of rows, the cache. Rows are
-read in pieces. One step:
+Memory holds w and a bounded number of rows, the cache; one multiplier per row (and class) is in memory or, if
+there are millions, in a scratch file. Rows are read in pieces. One step:
 
     read       a piece and run one epoch over it, in random order, at the newest w. Rows at a bound that stay
                there are finished; the others are added to the cached rows
@@ -36,6 +36,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.columns import SCRATCH_FROM
 from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.duals.coordinates import Coordinates, coordinates
 from maxmargin.duals.crammer_singer import padded
@@ -43,6 +44,7 @@ from maxmargin.duals.loaded_rows import LoadedRows, slice_of
 from maxmargin.duals.proofs import radius, scale_of
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, gap_contribution, into_box, row_terms
+from maxmargin.files.scratch import scratch_zeros
 
 #: bytes of a piece, and of the cache if its number of rows is not set
 PIECE_BYTES, CACHE_BYTES = 2**25, 2**27
@@ -64,7 +66,8 @@ class StreamedRows:
         self.rows, self.C, self.streaming = rows, C, streaming
         self.n_examples = rows.n
         self._curves = row_terms(slice_of(rows, 0, 1)).curvature > 0.0
-        self._alpha: Array = np.zeros(n if columns is None else (n, columns))
+        shape = (n,) if columns is None else (n, columns)
+        self._alpha: Array = (scratch_zeros if n >= SCRATCH_FROM else np.zeros)(shape)
         self._weights: Array = np.zeros(rows.dim) if columns is None else padded(d + 1, columns)
         self._linear, self._curved = 0.0, 0.0
         per_row = max(1.0, 12.0 * rows.design.nnz / max(1, n))

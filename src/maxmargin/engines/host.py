@@ -5,6 +5,7 @@ Used by engines whose workers are separate processes, on this machine or on othe
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import traceback
@@ -17,6 +18,9 @@ from threadpoolctl import ThreadpoolController
 from maxmargin.core.engine import Handle, share
 from maxmargin.core.summation import PartialSum
 from maxmargin.engines.threads import ThreadEngine
+
+#: deaths of workers, and what was done about them
+LOG = logging.getLogger("maxmargin.engines")
 
 IMPORTABLE = (
     "Shards must be importable in the process that runs them: define classes in a module, not in a notebook "

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import join
-from maxmargin.engines.host import raise_first
+from maxmargin.engines.host import LOG, raise_first
 from maxmargin.engines.ownership import Owner
 from maxmargin.engines.shared_memory import LARGE, Published, SharedSegment, pickler
 from maxmargin.engines.worker_process import Recipe, serve
@@ -212,9 +212,14 @@ class _WorkerProcess:
                 stream: bytes = self.pipe.recv_bytes()
             except (EOFError, OSError):
                 self._deaths += 1
+                worker, n_workers, _ = self._recipe[0].place
+                LOG.warning(
+                    "worker %d of %d (process %d) ended during a call (%d of at most %d times): its shards "
+                    "are rebuilt, and the call is repeated",
+                    worker, n_workers, self._process.pid, self._deaths, MAX_DEATHS,
+                )  # fmt: skip
                 self.end()
                 if self._deaths >= MAX_DEATHS:
-                    worker, n_workers, _ = self._recipe[0].place
                     raise RuntimeError(
                         f"worker {worker} of {n_workers} {_GIVEN_UP.format(self._deaths)}"
                     ) from None

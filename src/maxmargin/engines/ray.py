@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
 from maxmargin.core.summation import PartialSum, join
-from maxmargin.engines.host import raise_first
+from maxmargin.engines.host import LOG, raise_first
 from maxmargin.engines.ownership import Owner
 from maxmargin.engines.ray_cluster import SMALL, Cluster
 
@@ -70,6 +70,10 @@ class RayEngine(SerialEngine):
         shards in Python code, which hold the GIL, use more workers with one thread each.
     prepare : callable, optional
         Called once in every worker, before its shards are built.
+    timeout : float, optional
+        If no worker has answered for this many seconds, those that are still busy are replaced, as if they
+        had died. Replacements have twice as long, to load their data. Choose it much longer than a pass of
+        one worker over its data. By default the engine waits.
 
     Raises
     ------
@@ -97,8 +101,12 @@ class RayEngine(SerialEngine):
         address: str | None = None,
         threads: int | None = None,
         prepare: Callable[[], object] | None = None,
+        timeout: float | None = None,
     ) -> None:
         super().__init__()
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds; got {timeout}.")
+        self.timeout = timeout
         for name, number in (("n_workers", n_workers), ("threads", threads)):
             if number is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1; got {number}.")
@@ -109,7 +117,8 @@ class RayEngine(SerialEngine):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies (such as by scikit-learn's clone) use the same cluster, with their own workers.
-        return type(self), (self.n_workers, self.address, self.threads, self._prepare)
+        options = (self.n_workers, self.address, self.threads, self._prepare, self.timeout)
+        return type(self), options
 
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers; start the workers if they are not running."""
@@ -214,17 +223,24 @@ class RayEngine(SerialEngine):
     def _collected(self) -> list[Any]:
         """The results of the workers; workers that died are restarted and called again."""
         cluster = self._joined()
-        with contextlib.suppress(*cluster.lost):
-            return list(cluster.get([worker.answer for worker in self._workers]))
+        if self.timeout is None:
+            with contextlib.suppress(*cluster.lost):
+                return list(cluster.get([worker.answer for worker in self._workers]))
         found: dict[_Worker, Any] = {}
         busy = {worker.answer: worker for worker in self._workers}
         while busy:
-            worker = busy.pop(cluster.first(list(busy)))
+            # twice as long after each replacement: new workers load their data first
+            seconds = self.timeout and self.timeout * 2 ** max(w.deaths for w in busy.values())
+            ready = cluster.first(list(busy), seconds)
+            if ready is None:
+                late = TimeoutError(f"no answer for {seconds:g} seconds")
+                busy = {worker.died(late): worker for worker in busy.values()}
+                continue
+            worker = busy.pop(ready)
             try:
                 found[worker] = cluster.get(worker.answer)
             except cluster.lost as error:
-                worker.died(error)
-                busy[worker.answer] = worker
+                busy[worker.died(error)] = worker
         return [found[worker] for worker in self._workers]
 
     def _tree(self, method: str, args: tuple[Any, ...]) -> Any:
@@ -279,7 +295,7 @@ class _Worker:
         self._cluster, self._team, self._threads = cluster, team, threads
         self._number, self._size = number, size
         self._recipe: tuple[Any, ...] = ()
-        self._loaded, self._deaths = False, 0
+        self._loaded, self.deaths = False, 0
         self._call: tuple[str, tuple[Any, ...]] = ("", ())
         self._actor: Any = None
         self.machine = ""
@@ -292,7 +308,7 @@ class _Worker:
 
     def ask(self, how: str, args: tuple[Any, ...]) -> None:
         """Call a method of the actor."""
-        self._call, self._deaths = (how, args), 0
+        self._call, self.deaths = (how, args), 0
         self._put()
 
     def _put(self) -> None:
@@ -328,16 +344,25 @@ class _Worker:
     def total(self, sums: list[Any]) -> Any:
         return self._actor.total.remote(*sums)
 
-    def died(self, error: Exception) -> None:
-        """Restart the worker and repeat the call, unless it has died too often."""
-        self._deaths += 1
+    def died(self, error: Exception) -> Any:
+        """Restart the worker and repeat the call, unless it has died too often; the reference to the new
+        answer."""
+        self.deaths += 1
+        LOG.warning(
+            "worker %d of %d on machine %s was lost during a call (%d of at most %d times): its shards are "
+            "rebuilt, and the call is repeated. %s: %s",
+            self._number, self._size, self.machine, self.deaths, MAX_DEATHS, type(error).__name__,
+            str(error).partition("\n")[0],
+        )  # fmt: skip
         self.end()
-        if self._deaths >= MAX_DEATHS:
+        if self.deaths >= MAX_DEATHS:
             raise RuntimeError(
-                f"worker {self._number} of {self._size} died {self._deaths} times during one call; its "
+                f"worker {self._number} of {self._size} died {self.deaths} times during one call; its "
                 f"shards were rebuilt each time. {self._cluster.why(error)} The last death: {error}"
             ) from None
+        self._cluster.machines()  # some may be gone, too
         self._put()
+        return self.answer
 
     def end(self) -> None:
         """End the process, even if it is busy."""

@@ -70,7 +70,7 @@ class Cluster:
 
     def __init__(self, address: str | None) -> None:
         ray = self._ray = _import_ray()
-        self._users = 0
+        self._users, self._known = 0, dict[str, int]()
         self._ours = not ray.is_initialized()
         if self._ours:
             _connect(ray, address)
@@ -146,10 +146,10 @@ class Cluster:
             error.cause.add_note("raised while calls and results were sent through Ray")
             raise error.cause from None
 
-    def first(self, refs: list[Any]) -> Any:
-        """One of the references that is ready."""
-        ready, _ = self._ray.wait(refs, num_returns=1, fetch_local=False)
-        return ready[0]
+    def first(self, refs: list[Any], seconds: float | None) -> Any:
+        """One of the references that is ready; None if none is after this many seconds."""
+        ready, _ = self._ray.wait(refs, num_returns=1, timeout=seconds, fetch_local=False)
+        return ready[0] if ready else None
 
     def done(self, refs: list[Any], seconds: float) -> set[Any]:
         """The references that are ready after at most this many seconds."""
@@ -162,11 +162,13 @@ class Cluster:
     # -- actors ------------------------------------------------------------------------------------
 
     def machines(self) -> dict[str, int]:
-        """Machines that can host workers, and their CPUs; always in the same order."""
+        """Machines that can host workers, and their CPUs; always in the same order. They are remembered for
+        the workers that are started next: with a thousand of them, to ask for each would take long."""
         alive = [node for node in self._ray.nodes() if node["Alive"]]
         found = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in alive}
         able = {name: cpus for name, cpus in sorted(found.items()) if cpus > 0}
-        return able or found
+        self._known = able or found
+        return self._known
 
     def start(
         self, number: int, n_workers: int, taken: Counter[str], threads: int | None
@@ -176,7 +178,7 @@ class Cluster:
         Each machine has its share of the workers. If the place of this worker is taken, it goes to the
         machine with the fewest workers.
         """
-        machines = self.machines()
+        machines = self._known or self.machines()
         names, most = list(machines), math.ceil(n_workers / len(machines))
         machine = names[number * len(names) // n_workers]
         if taken[machine] >= most:
@@ -203,6 +205,8 @@ class Cluster:
                 "It never ran. This happens if the cluster runs without token authentication, or with "
                 f"another token. {_HOW_TO}"
             )
+        if isinstance(death, TimeoutError):
+            return "It may be slow and not hang: then raise timeout."
         return (
             "Possible causes: out of memory (use fewer or smaller shards, or more machines), or a crash in "
             "compiled code. See Ray's log files."

@@ -16,6 +16,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import is_finite
 from maxmargin.core.rounding import Scale
 from maxmargin.core.vectors import Array, Vector
+from maxmargin.files.scratch import ScratchPool
 from maxmargin.losses.base import ScoreLoss
 
 NOT_FINITE = (
@@ -30,6 +31,9 @@ class LostScores(Exception):
 
 class LineShard(ABC):
     """A shard that evaluates, moves along lines and computes cuts, given scores."""
+
+    #: where scores are stored; in memory if None
+    _scratch: ScratchPool | None = None
 
     def __init__(self) -> None:
         self._scores: dict[int, Array] = {}
@@ -63,15 +67,16 @@ class LineShard(ABC):
             scores = self.scores_at(w)
             if not is_finite(scores):  # a loss would ignore it: max(0, nan) is 0
                 raise ValueError(NOT_FINITE)
-            self._scores[key] = scores
+            self._scores[key] = self._stored(scores)
         return self.value_of(self._scores[key])
 
     def line_toward(self, a: int, b: int, t: float, key: int, live: frozenset[int]) -> float:
         """Store the scores of a point on the line, in place of those of ``a`` if they are not needed."""
         if key not in self._scores:
             start, end = self._at(a), self._at(b)
-            own = start.flags.owndata and start.flags.writeable  # not a view of another array
-            moved = self._scores.pop(a) if own and a not in live else np.empty_like(start)
+            # not a view of another array
+            own = start.flags.writeable and (start.flags.owndata or self._scratch is not None)
+            moved = self._scores.pop(a) if own and a not in live else self._empty_like(start)
             blend(start.ravel(), end.ravel(), t, moved.ravel())
             self._scores[key] = moved
         self._forget(live)
@@ -104,7 +109,19 @@ class LineShard(ABC):
         """Compute lost scores again."""
         for key, w in zip(keys, ws, strict=True):
             if key not in self._scores:
-                self._scores[key] = self.scores_at(w)
+                self._scores[key] = self._stored(self.scores_at(w))
+
+    def _stored(self, scores: Array) -> Array:
+        if self._scratch is None:
+            return scores
+        stored = self._scratch.empty_like(scores)
+        stored[...] = scores
+        return stored
+
+    def _empty_like(self, scores: Array) -> Array:
+        if self._scratch is None:
+            return np.empty_like(scores)
+        return self._scratch.empty_like(scores)
 
     def _between(self, a: int, b: int, t: float) -> Array:
         start, end = self._at(a), self._at(b)
@@ -120,7 +137,9 @@ class LineShard(ABC):
 
     def _forget(self, live: frozenset[int]) -> None:
         for key in [key for key in self._scores if key not in live]:
-            del self._scores[key]
+            dropped = self._scores.pop(key)
+            if self._scratch is not None:
+                self._scratch.release(dropped)
 
 
 class LossShard(LineShard):

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.vectors import Array
+from maxmargin.data.columns import LazyColumn
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.loaded_rows import PlacedRuns, Runs, RunsPart
 from maxmargin.duals.proofs import steepest
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
+from maxmargin.files.scratch import FROM_ROWS, ScratchPool
 from maxmargin.risks.lines.shard import LossShard
 
 
@@ -24,6 +26,8 @@ class ScoreShard(LossShard, BlockShard):
         self._design, self._loss, self._intercept = rows.design, rows.loss, rows.intercept
         self._rows, self._lo, self._hi = rows, lo, hi
         self._lengths: Array | float | None = None
+        if isinstance(rows.y, LazyColumn) and hi - lo >= FROM_ROWS:  # not in memory, and many
+            self._scratch = ScratchPool()
 
     @property
     def _labels(self) -> tuple[Any, Any]:
