@@ -231,3 +231,9 @@ def test_names_that_occur_too_rarely_have_no_column():
 def test_counts_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="min_count"):
         TokenVectorizer(**options).fit([[["a"]]])
+
+
+def test_generators_are_read_once():
+    X = random_tokens(0)
+    found = TokenVectorizer().fit_transform((token for token in x) for x in X)
+    same(found, TokenVectorizer().fit_transform(X))

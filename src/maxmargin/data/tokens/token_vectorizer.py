@@ -276,7 +276,7 @@ class _Columns:
 
     def code(self, name: Any, value: Any, more: list[tuple[int, float]]) -> int:
         """The code of a feature. ``more`` continues ``table`` with numbers that are not remembered."""
-        if type(value) is str:
+        if isinstance(value, str):
             column = self.of(f"{name}={value}")
             return self._remember(name, value, column)
         column = self.of(name)
