@@ -221,12 +221,12 @@ class _Columns:
         """All names, by column."""
         return list(self.names)
 
-    def entries(self, X: Iterable[Any]) -> Entries:
-        """All features of all tokens."""
+    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
+        """All features of all tokens. In errors, the first sequence has the number ``first``."""
         codes, ends = array("i"), array("q", [0])
         more: list[tuple[int, float]] = []
         lists: list[int] = []
-        for i, sequence in enumerate(X):
+        for i, sequence in enumerate(X, first):
             for t, token in enumerate(_tokens(sequence, i)):
                 if type(token) is list:
                     lists.append(len(ends) - 1)
@@ -363,12 +363,12 @@ class _CompiledNames(_Columns):
     def in_order(self) -> list[Any]:
         return list(self.compiled.names)
 
-    def entries(self, X: Iterable[Any]) -> Entries:
+    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
         read, columns, values, ends = self.compiled.read, bytearray(), bytearray(), bytearray(8)
         lists: list[int] = []
-        for i, sequence in enumerate(X):
-            tokens, t, first = _tokens(sequence, i), 0, len(ends) // 8 - 1
-            lists += [first + k for k, token in enumerate(tokens) if type(token) is list]
+        for i, sequence in enumerate(X, first):
+            tokens, t, row = _tokens(sequence, i), 0, len(ends) // 8 - 1
+            lists += [row + k for k, token in enumerate(tokens) if type(token) is list]
             while (t := read(tokens, t, columns, values, ends, self.adds)) < len(tokens):
                 found = self._unusual(tokens[t], i, t)
                 columns += array("i", [column for column, _ in found])
