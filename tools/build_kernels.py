@@ -26,15 +26,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin" / "compiled"
+#: extension modules that are written in C
+IN_C = ("_dispatch", "_names")
 
 
 def build(folder: Path, jobs: int = 2) -> list[Path]:
     """Write all extension modules into the folder, and return their paths."""
     sys.path.insert(0, str(SOURCES.parents[1]))
-    from maxmargin.compiled.precompiled import target
+    from maxmargin.compiled.precompiled import compiled_names, target
 
     folder.mkdir(parents=True, exist_ok=True)
     ready = modules(SOURCES) if is_current() else []
+    if ready and compiled_names() is None:
+        build_in_c(SOURCES, "_names")
+        ready = modules(SOURCES)
     if folder.resolve() == SOURCES and ready:
         return ready
     for old in modules(folder):
@@ -58,7 +63,8 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
             )
             for part in range(jobs)
         ]
-        build_dispatch(folder)
+        for name in IN_C:
+            build_in_c(folder, name)
         if max(process.wait() for process in processes):
             raise SystemExit("the functions could not be compiled: see above")
     return modules(folder)
@@ -66,8 +72,9 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
 
 def modules(folder: Path) -> list[Path]:
     """The extension modules of a folder that this Python loads."""
-    names = (*folder.glob("_kernels_*"), *folder.glob("_dispatch.*"))
-    return sorted(path for path in names if path.name.endswith(suffix()))
+    names = [f"{name}.*" for name in (*IN_C, "_kernels_*")]
+    found = (path for name in names for path in folder.glob(name))
+    return sorted(path for path in found if path.name.endswith(suffix()))
 
 
 def is_current() -> bool:
@@ -82,15 +89,15 @@ def suffix() -> str:
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
-def build_dispatch(folder: Path) -> None:
-    """The extension module in C, which runs on every processor."""
+def build_in_c(folder: Path, name: str) -> None:
+    """An extension module in C, which runs on every processor."""
     import numpy as np
     from setuptools import Distribution, Extension
 
     text = f"Numba {metadata.version('numba')}"
     extension = Extension(
-        "_dispatch",
-        [str(SOURCES / "_dispatch.c")],
+        name,
+        [str(SOURCES / f"{name}.c")],
         include_dirs=[np.get_include()],
         define_macros=[("BUILT_WITH", f'"{text}"')],
     )

@@ -14,6 +14,16 @@ from maxmargin.data import TokenVectorizer
 from maxmargin.data.tokens import token_vectorizer
 
 
+@pytest.fixture(autouse=True, params=["C", "Python"])
+def code(request, monkeypatch):
+    """Which code reads tokens."""
+    if request.param == "Python":
+        monkeypatch.setattr(token_vectorizer, "compiled_names", lambda: None)
+    elif token_vectorizer.compiled_names() is None:
+        pytest.skip("this installation has no module in C")
+    return request.param
+
+
 def random_tokens(seed, n_sequences=40):
     rng = np.random.default_rng(seed)
 
@@ -44,7 +54,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("limits", [{}, {"CHUNK": 7, "NUMBERS": 3, "REMEMBERED": 5}])
+@pytest.mark.parametrize("limits", [{}, {"NUMBERS": 3, "REMEMBERED": 5}])
 def test_rows_are_those_of_scikit_learn(monkeypatch, seed, limits):
     for name, value in limits.items():
         monkeypatch.setattr(token_vectorizer, name, value)
@@ -110,14 +120,15 @@ def test_unknown_names_take_no_memory():
     assert len(names.names) == 2
 
 
-def test_numbers_that_do_not_repeat_take_little_memory():
+def test_numbers_that_do_not_repeat_take_little_memory(code):
     vectorizer = TokenVectorizer()
     values = np.random.default_rng(0).normal(size=5000)
     rows = vectorizer.fit_transform([[{"x": float(value)} for value in values]])
     np.testing.assert_array_equal(rows.toarray()[:, 0], values)
     again = vectorizer.transform([[{"x": float(value)} for value in values]])
     np.testing.assert_array_equal(again.toarray()[:, 0], values)
-    assert len(vectorizer._names().codes["x"]) == token_vectorizer.NUMBERS
+    remembered = vectorizer._names().codes.get("x", {})
+    assert len(remembered) == (token_vectorizer.NUMBERS if code == "Python" else 0)
 
 
 def test_threads_share_a_vectorizer():
@@ -220,3 +231,9 @@ def test_names_that_occur_too_rarely_have_no_column():
 def test_counts_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="min_count"):
         TokenVectorizer(**options).fit([[["a"]]])
+
+
+def test_generators_are_read_once():
+    X = random_tokens(0)
+    found = TokenVectorizer().fit_transform((token for token in x) for x in X)
+    same(found, TokenVectorizer().fit_transform(X))

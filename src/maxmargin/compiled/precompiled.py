@@ -74,10 +74,23 @@ class Precompiled(NamedTuple):
     functions: dict[str, dict[str, tuple[Any, tuple[bool, ...]]]] = {}  # noqa: RUF012 - never changed
 
 
+def _without() -> bool:
+    return os.environ.get("MAXMARGIN_JIT", "0") not in ("", "0")
+
+
+@cache
+def compiled_names() -> Any:
+    """The class ``Names`` of the module in C, or None."""
+    try:
+        return None if _without() else import_module("maxmargin.compiled._names").Names
+    except ImportError:
+        return None
+
+
 @cache
 def precompiled() -> Precompiled:
     """Load the modules if they fit the sources and the processor."""
-    if os.environ.get("MAXMARGIN_JIT", "0") not in ("", "0"):
+    if _without():
         return Precompiled("compiled by Numba, because MAXMARGIN_JIT is set")
     parts = len({path.name.split(".")[0] for path in HERE.glob("_kernels_*.*")})
     if not parts:

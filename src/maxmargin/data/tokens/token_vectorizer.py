@@ -2,29 +2,33 @@
 
 A feature of a token becomes a column: ``{"length": 3}`` has the value 3 in the column ``length``, and
 ``{"word": "sun"}`` the value 1 in the column ``word=sun``. Building the string ``word=sun`` and looking it up
-costs more than everything else, so a column is found in a table of tables, ``codes["word"]["sun"]``, which is
-filled from the vocabulary when a feature first occurs.
+costs more than everything else. Code in C does so without Python objects (``compiled/_names.c``). Where there
+is none, and for hashed names, a column is found in a table of tables, ``codes["word"]["sun"]``, which is
+filled when a feature first occurs.
 """
 
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.compiled.precompiled import compiled_names
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.tokens.token_features import PLAIN, cut, features_of
 
-#: number of entries that are held as Python objects before they are packed into arrays
-CHUNK = 1_000_000
 #: number of features whose hashed columns are remembered
 REMEMBERED = 1_000_000
 #: number of features other than strings and 1 whose codes are remembered
 NUMBERS = 1_000
+#: columns (-1: none) and values of features, where those of each token end, and which tokens are lists
+Entries = tuple[npt.NDArray[Any], Array, IntArray, list[int]]
 
 
 class TokenVectorizer:
@@ -104,9 +108,9 @@ class TokenVectorizer:
         self._check()
         if self.n_hashed is not None:
             return self.transform(X)
-        found = _NewNames()
-        columns, values, ends, lists = _entries(X, found)
-        names = list(found.names)
+        found = _CompiledNames() if compiled_names() else _NewNames()
+        columns, values, ends, lists = found.entries(X)
+        names = found.in_order()
         kept = np.flatnonzero(np.bincount(columns, minlength=len(names)) >= self.min_count)
         try:
             order = sorted(kept.tolist(), key=names.__getitem__)
@@ -132,7 +136,7 @@ class TokenVectorizer:
         csr_matrix of shape (n_tokens, n_columns)
         """
         self._check()
-        columns, values, ends, lists = _entries(X, self._names())
+        columns, values, ends, lists = self._names().entries(X)
         if self.n_hashed is None:
             columns, values, ends = _known(columns, values, ends)
         n_columns = self.n_hashed or len(self.feature_names_)
@@ -166,6 +170,8 @@ class TokenVectorizer:
                 self._columns = _HashedNames(self.n_hashed)
             elif not hasattr(self, "vocabulary_"):
                 raise ValueError("this TokenVectorizer is not fitted yet: call fit first.")
+            elif compiled_names():
+                self._columns = _CompiledNames(self.vocabulary_, self.feature_names_)
             else:
                 self._columns = _KnownNames(self.vocabulary_)
         return self._columns
@@ -211,6 +217,25 @@ class _Columns:
         """The column of a name, -1 if there is none."""
         raise NotImplementedError
 
+    def in_order(self) -> list[Any]:
+        """All names, by column."""
+        return list(self.names)
+
+    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
+        """All features of all tokens. In errors, the first sequence has the number ``first``."""
+        codes, ends = array("i"), array("q", [0])
+        more: list[tuple[int, float]] = []
+        lists: list[int] = []
+        for i, sequence in enumerate(X, first):
+            for t, token in enumerate(_tokens(sequence, i)):
+                if type(token) is list:
+                    lists.append(len(ends) - 1)
+                    codes.fromlist(self.of_list(token, i, t))
+                else:
+                    codes.fromlist(self.of_dict(token, i, t, more))
+                ends.append(len(codes))
+        return *_decoded(np.array(codes, dtype=np.int64), self, more), np.array(ends), lists
+
     def of_list(self, token: list[Any], i: int, t: int) -> list[int]:
         """The columns of a list of names, token t of sequence i."""
         get = self.names.get
@@ -251,7 +276,7 @@ class _Columns:
 
     def code(self, name: Any, value: Any, more: list[tuple[int, float]]) -> int:
         """The code of a feature. ``more`` continues ``table`` with numbers that are not remembered."""
-        if type(value) is str:
+        if isinstance(value, str):
             column = self.of(f"{name}={value}")
             return self._remember(name, value, column)
         column = self.of(name)
@@ -313,37 +338,70 @@ class _HashedNames(_Columns):
         return column
 
 
+class _CompiledNames(_Columns):
+    """The columns of a vocabulary, or columns in order of first occurrence, found by code in C.
+
+    What that code does not read, tokens and names of unusual types, is left to the base class: ``names`` is
+    the vocabulary, or has the new names of unusual types.
+    """
+
+    def __init__(self, vocabulary: dict[Any, int] | None = None, names: Sequence[Any] = ()) -> None:
+        super().__init__({} if vocabulary is None else vocabulary, room=0)
+        self.adds, self.compiled = vocabulary is None, compiled_names()(names)
+
+    def of(self, name: Any) -> int:
+        if self.adds and isinstance(name, str):
+            plain, found = str(name), bytearray()
+            equal = name == plain and hash(name) == hash(plain)
+            if equal and self.compiled.read([plain], 0, found, bytearray(), bytearray(), True):
+                return array("i", found)[0]
+        if self.adds and name not in self.names:
+            self.names[name] = len(self.compiled.names)
+            self.compiled.names.append(name)
+        return self.names.get(name, -1)
+
+    def in_order(self) -> list[Any]:
+        return list(self.compiled.names)
+
+    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
+        read, columns, values, ends = self.compiled.read, bytearray(), bytearray(), bytearray(8)
+        lists: list[int] = []
+        for i, sequence in enumerate(X, first):
+            tokens, t, row = _tokens(sequence, i), 0, len(ends) // 8 - 1
+            lists += [row + k for k, token in enumerate(tokens) if type(token) is list]
+            while (t := read(tokens, t, columns, values, ends, self.adds)) < len(tokens):
+                found = self._unusual(tokens[t], i, t)
+                columns += array("i", [column for column, _ in found])
+                values += array("d", [value for _, value in found])
+                ends += array("q", [len(values) // 8])
+                t += 1
+        packed = (
+            np.frombuffer(columns, np.int32),
+            np.frombuffer(values),
+            np.frombuffer(ends, np.int64),
+        )
+        return *packed, lists
+
+    def _unusual(self, token: Any, i: int, t: int) -> list[tuple[int, float]]:
+        more: list[tuple[int, float]] = []
+        codes = (
+            self.of_list(token, i, t) if type(token) is list else self.of_dict(token, i, t, more)
+        )
+        numbers = iter(more)
+        return [(code, 1.0) if code >= -1 else next(numbers) for code in codes]
+
+
 # -- entries of the matrix -------------------------------------------------------------------------
 
 
-def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArray, list[int]]:
-    """Columns (-1 if there is none) and values of all features, where those of each token end, and which
-    tokens are lists of names."""
-    parts: list[Any] = []
-    codes: list[int] = []
-    more: list[tuple[int, float]] = []
-    ends: list[int] = [0]
-    lists: list[int] = []
-    before = 0
-    for i, sequence in enumerate(X):
-        if isinstance(sequence, str | bytes | Mapping):
-            raise TypeError(
-                f"sequence {i} of X is {cut(sequence)}, which is one token: X must be a list of sequences of "
-                "tokens. For one sequence, pass [X]."
-            )
-        for t, token in enumerate(sequence):
-            if type(token) is list:
-                lists.append(len(ends) - 1)
-                codes += names.of_list(token, i, t)
-            else:
-                codes += names.of_dict(token, i, t, more)
-            ends.append(before + len(codes))
-        if len(codes) >= CHUNK:
-            parts.append(np.array(codes, dtype=np.int32))
-            before += len(codes)
-            codes.clear()
-    packed = np.concatenate([*parts, np.array(codes, dtype=np.int32)]).astype(np.int64)
-    return *_decoded(packed, names, more), np.array(ends, dtype=np.int64), lists
+def _tokens(sequence: Any, i: int) -> list[Any]:
+    """The tokens of sequence i."""
+    if isinstance(sequence, str | bytes | Mapping):
+        raise TypeError(
+            f"sequence {i} of X is {cut(sequence)}, which is one token: X must be a list of sequences of "
+            "tokens. For one sequence, pass [X]."
+        )
+    return sequence if type(sequence) is list else list(sequence)
 
 
 def _decoded(

@@ -1,0 +1,216 @@
+/* Columns of named features, for maxmargin.data.tokens.token_vectorizer.
+
+   A slot of the hash table has 32 bits of the hash of a name and the number of its column. The name of
+   {"word": "sun"}, "word=sun", is joined in a buffer: no Python object is made. Waiting for memory takes most of the
+   time, so the slots of all features of a token are requested before the first one is read. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <structmember.h>
+#ifdef _MSC_VER
+#include <intrin.h>
+#define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#else
+#define PREFETCH(p) __builtin_prefetch(p)
+#endif
+
+enum { MOST = 1024, BYTES = 1 << 16 };
+typedef struct { uint32_t tag; int32_t column; } Slot; /* column -1: empty */
+typedef struct { PyObject_HEAD PyObject *names; Slot *slots; size_t mask; } Names;
+typedef struct { const char *text; size_t size; uint64_t hash; double value; } Feature;
+static struct { int n; char *at; char text[BYTES]; Feature features[MOST]; } token; /* used with the GIL held */
+
+/* Write a string in UTF-8 and return its end; NULL if there is no room or it has surrogates. */
+static char *write_text(PyObject *string, char *at)
+{
+    Py_ssize_t n = PyUnicode_GET_LENGTH(string);
+    const void *data = PyUnicode_DATA(string);
+    if (n >= (token.text + BYTES - at) / 4) return NULL;
+    if (PyUnicode_IS_ASCII(string)) return (char *)memcpy(at, data, n) + n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_UCS4 c = PyUnicode_READ(PyUnicode_KIND(string), data, i);
+        int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        if (c >= 0xD800 && c < 0xE000) return NULL;
+        *at++ = (char)(more ? (0xFF80 >> more) | (c >> 6 * more) : c);
+        while (more--) *at++ = (char)(0x80 | ((c >> 6 * more) & 0x3F));
+    }
+    return at;
+}
+
+static uint64_t hash_of(const char *text, size_t size)
+{
+    uint64_t h = size, part;
+    for (size_t n; (n = size < 8 ? size : 8) > 0; text += n, size -= n) {
+        part = 0;
+        if (n == 8) memcpy(&part, text, 8);
+        else for (size_t i = 0; i < n; i++) part |= (uint64_t)(unsigned char)text[i] << 8 * i;
+        h = (h ^ part) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 32;
+    }
+    h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9u;
+    return h ^ (h >> 32);
+}
+
+/* The slot of a name, or the empty one where it belongs. */
+static Slot *slot_of(const Names *self, const char *text, size_t size, uint64_t hash)
+{
+    for (size_t k = hash & self->mask;; k = (k + 1) & self->mask) {
+        Slot *slot = self->slots + k;
+        if (slot->column < 0) return slot;
+        if (slot->tag != (uint32_t)(hash >> 32)) continue;
+        Py_ssize_t length; /* the UTF-8 of names in the table exists already */
+        const char *name = PyUnicode_AsUTF8AndSize(PyList_GET_ITEM(self->names, slot->column), &length);
+        if ((size_t)length == size && !memcmp(name, text, size)) return slot;
+    }
+}
+
+/* Enter the names from number k on; a name that is repeated has its last number. -1 for an error. */
+static int enter(Names *self, Py_ssize_t k)
+{
+    for (; k < PyList_GET_SIZE(self->names); k++) {
+        PyObject *name = PyList_GET_ITEM(self->names, k);
+        Py_ssize_t size;
+        const char *text = PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8AndSize(name, &size) : NULL;
+        if (text != NULL) {
+            uint64_t hash = hash_of(text, size);
+            *slot_of(self, text, size, hash) = (Slot){(uint32_t)(hash >> 32), (int32_t)k};
+        } else if (PyErr_Occurred()) {
+            if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return -1;
+            PyErr_Clear(); /* surrogates: found in Python, like names that are not strings */
+        }
+    }
+    return 0;
+}
+
+/* Double the table until at most half of it is used, and enter all names. */
+static int rebuild(Names *self)
+{
+    size_t n = PyList_GET_SIZE(self->names), size = self->mask + 1;
+    while (size < 2 * n + 64) size *= 2;
+    PyMem_Free(self->slots);
+    self->slots = n < INT32_MAX ? PyMem_Malloc(size * sizeof(Slot)) : NULL;
+    if (self->slots == NULL) return PyErr_NoMemory(), -1;
+    memset(self->slots, 0xFF, size * sizeof(Slot));
+    self->mask = size - 1;
+    return enter(self, 0);
+}
+
+/* Prepare the look-up of a feature; 0 if it is not of the usual types. A name alone has the value NULL. */
+static int put(const Names *self, PyObject *name, PyObject *value)
+{
+    Feature *f = token.features + token.n;
+    char *at;
+    if (token.n == MOST || !PyUnicode_CheckExact(name) || (at = write_text(name, token.at)) == NULL) return 0;
+    f->value = 1.0;
+    if (value != NULL && PyList_CheckExact(value)) { /* of strings, one feature each */
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); i++)
+            if (!PyUnicode_CheckExact(PyList_GET_ITEM(value, i)) || !put(self, name, PyList_GET_ITEM(value, i)))
+                return 0;
+        return 1;
+    }
+    if (value == NULL) ;
+    else if (PyUnicode_CheckExact(value)) {
+        *at++ = '=';
+        if ((at = write_text(value, at)) == NULL) return 0;
+    } else if (PyFloat_CheckExact(value)) f->value = PyFloat_AS_DOUBLE(value);
+    else if (PyLong_CheckExact(value) || PyBool_Check(value)) {
+        f->value = PyLong_AsDouble(value);
+        if (f->value == -1.0 && PyErr_Occurred()) return PyErr_Clear(), 0;
+    } else return 0;
+    f->text = token.at;
+    f->size = at - token.at;
+    f->hash = hash_of(f->text, f->size);
+    PREFETCH(self->slots + (f->hash & self->mask));
+    token.at = at;
+    token.n++;
+    return 1;
+}
+
+/* The column of a feature; -1 if there is none, -2 for an error. */
+static int32_t column_of(Names *self, const Feature *f, int adding)
+{
+    Slot *slot = slot_of(self, f->text, f->size, f->hash);
+    Py_ssize_t n = PyList_GET_SIZE(self->names);
+    if (slot->column >= 0 || !adding) return slot->column;
+    PyObject *name = PyUnicode_FromStringAndSize(f->text, f->size);
+    int failed = name == NULL || PyList_Append(self->names, name) < 0
+                 || ((size_t)n > self->mask / 2 ? rebuild(self) : enter(self, n)) < 0;
+    Py_XDECREF(name);
+    return failed ? -2 : (int32_t)n;
+}
+
+/* read(tokens, t, columns, values, ends, adding): append the features of the tokens from t on that have a column,
+   and return the number of the first token that is not of the usual types. */
+static PyObject *read_tokens(Names *self, PyObject *args)
+{
+    PyObject *tokens, *columns, *values, *ends, *name, *value, *bytes = (PyObject *)&PyByteArray_Type;
+    Py_ssize_t t;
+    int adding;
+    if (!PyArg_ParseTuple(args, "O!nO!O!O!p", &PyList_Type, &tokens, &t, bytes, &columns, bytes, &values, bytes,
+                          &ends, &adding))
+        return NULL;
+    for (; t < PyList_GET_SIZE(tokens); t++) {
+        PyObject *features = PyList_GET_ITEM(tokens, t);
+        Py_ssize_t n = PyByteArray_GET_SIZE(values) / 8, m = PyByteArray_GET_SIZE(ends) / 8, at = 0;
+        int usual = 1;
+        token.n = 0;
+        token.at = token.text;
+        if (PyDict_CheckExact(features))
+            while (usual && PyDict_Next(features, &at, &name, &value)) usual = put(self, name, value);
+        else if (PyList_CheckExact(features))
+            while (usual && at < PyList_GET_SIZE(features)) usual = put(self, PyList_GET_ITEM(features, at++), NULL);
+        else usual = put(self, features, NULL);
+        if (!usual) break;
+        if (PyByteArray_Resize(columns, 4 * (n + token.n)) < 0 || PyByteArray_Resize(values, 8 * (n + token.n)) < 0
+            || PyByteArray_Resize(ends, 8 * (m + 1)) < 0)
+            return NULL;
+        for (const Feature *f = token.features; f < token.features + token.n; f++) {
+            int32_t column = column_of(self, f, adding);
+            if (column < -1) return NULL;
+            ((int32_t *)PyByteArray_AS_STRING(columns))[n] = column;
+            ((double *)PyByteArray_AS_STRING(values))[n] = f->value;
+            n += column >= 0;
+        }
+        ((int64_t *)PyByteArray_AS_STRING(ends))[m] = n;
+        if (PyByteArray_Resize(columns, 4 * n) < 0 || PyByteArray_Resize(values, 8 * n) < 0) return NULL;
+    }
+    return PyLong_FromSsize_t(t);
+}
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *names;
+    if (!PyArg_ParseTuple(args, "O", &names)) return NULL;
+    Names *self = (Names *)type->tp_alloc(type, 0);
+    if (self != NULL && ((self->names = PySequence_List(names)) == NULL || rebuild(self) < 0)) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void dealloc(Names *self)
+{
+    Py_XDECREF(self->names);
+    PyMem_Free(self->slots);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef methods[] = {{"read", (PyCFunction)read_tokens, METH_VARARGS, ""}, {NULL}};
+static PyMemberDef members[] = {{"names", T_OBJECT_EX, offsetof(Names, names), READONLY, ""}, {NULL}};
+static PyTypeObject NamesType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "maxmargin.compiled._names.Names",
+    .tp_basicsize = sizeof(Names),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = new,
+    .tp_dealloc = (destructor)dealloc,
+    .tp_methods = methods,
+    .tp_members = members,
+};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_names", NULL, -1, NULL};
+
+PyMODINIT_FUNC PyInit__names(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made == NULL || PyType_Ready(&NamesType) < 0
+        || PyModule_AddObjectRef(made, "Names", (PyObject *)&NamesType) < 0)
+        return NULL;
+    return made;
+}
