@@ -15,6 +15,7 @@ from tests.fuzz import (
     structured_grammar,
     structured_graph,
     structured_latent,
+    structured_stream,
     structured_svm,
     structured_tagger,
     svc,
@@ -31,6 +32,7 @@ STRUCTURED: list[ModuleType] = [
     structured_latent,
     structured_graph,
     structured_grammar,
+    structured_stream,
 ]
 
 #: kernel machines

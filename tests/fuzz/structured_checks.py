@@ -19,7 +19,7 @@ from tests.referees.structured import Problem, referee
 import maxmargin
 
 #: regular stop reasons
-PLANNED = ("cccp", "sampled")
+PLANNED = ("cccp", "sampled", "partial")
 #: seconds for a fit of a tame problem, which is not certified if it takes longer, and of any other one,
 #: whose certificate is checked wherever it ends
 SECONDS = {True: 10.0, False: WILD_SECONDS}

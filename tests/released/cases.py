@@ -99,6 +99,10 @@ CASES: dict[str, Case] = {
         ),
         WORDS,
     ),
+    "sequence_tagger_stream": Case(
+        lambda: SequenceTagger(C=0.1, max_support=1).partial_fit(WORDS, TAGS, classes=list("ABC")),
+        WORDS,
+    ),
     "sequence_tagger_second_order": Case(
         lambda: SequenceTagger(C=0.1, tol=1e-2, order=2).fit(CHAINS, LABELS), CHAINS
     ),

@@ -30,6 +30,7 @@ from maxmargin.persistence import _fields as f
 from maxmargin.persistence._fields import Fields, Sizes
 from maxmargin.persistence._grammars import PARSER, parser_values, read_parser
 from maxmargin.persistence._objects import KERNELS, check_rows, convert, is_plain
+from maxmargin.risks.structured.stream import SetStream
 from maxmargin.tasks.chains.chain import Chain
 from maxmargin.tasks.graphs.labeling import GraphLabeling
 
@@ -150,7 +151,20 @@ _ABOUT_KERNEL: Fields = {
     "probabilistic_bound_is_vacuous_": f.optional(f.of_type(bool)),
     "kernel_values_": f.optional(f.count()),
 }
+_STREAM: Fields = {"_stream": f.optional(f.of_type(SetStream))}
 _MASKS = ("allowed", "allowed_start", "allowed_stop")
+
+
+def _read_structured(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    """The stream of ``partial_fit`` has the weights as its average."""
+    stream: SetStream | None = stored.get("_stream")
+    if stream is None:
+        return stored
+    weights = stored["weights_" if "weights_" in stored else "coef_"]
+    if stream.w.shape != weights.shape:
+        raise FormatError(f"the stream has {stream.w.size} weights, and the model {weights.size}")
+    stream.average = weights.copy()
+    return stored | {"n_seen_": stream.n_seen, "n_support_": stream.n_support}
 
 
 def _check_order(value: Any, name: str, sizes: Sizes) -> Any:
@@ -163,6 +177,7 @@ def _check_order(value: Any, name: str, sizes: Sizes) -> Any:
 
 _TAGGER: Fields = {
     **_ABOUT_KERNEL,
+    **_STREAM,
     "n_features_in_": f.count(0, "d"),
     "classes_": f.labels("classes"),
     "_string_tokens": f.of_type(bool),
@@ -238,7 +253,8 @@ def _read_tagger(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
         vectorizer = TokenVectorizer(d)
     if basis is not None:
         scores = label_functions(task, stored["weights_"], basis.kernel, basis.rows)
-    return stored | {"expansion_": scores, "vectorizer_": vectorizer, "task_": task}
+    made = {"expansion_": scores, "vectorizer_": vectorizer, "task_": task}
+    return _read_structured(stored, sizes) | made
 
 
 _GRAPHS: Fields = {
@@ -271,6 +287,7 @@ def _read_graphs(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 
 _STRUCTURED: Fields = {
     **_ABOUT_KERNEL,
+    **_STREAM,
     "task": f.of_type(str),
     "coef_": f.array("dim"),
     "kernel_features_": f.of_type(KernelFeatures, type(None)),
@@ -358,6 +375,6 @@ MODELS: dict[str, Model] = {
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
         Model(RankSVM, _RANKER),
         Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
-        Model(StructuredSVM, _STRUCTURED, _task_name),
+        Model(StructuredSVM, _STRUCTURED, _task_name, _read_structured),
     )
 }

@@ -5,6 +5,7 @@ $loss     a loss: its class and its parameters. The class of a user's own loss i
 $matrix   a sparse matrix
 $objects  a NumPy array of labels of different types
 $stream   what ``partial_fit`` keeps
+$set_stream  the same of structured examples
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from maxmargin.files.codec import FormatError, Tagged, shown
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._fields import is_label, section
-from maxmargin.persistence._streams import make_stream, stream_values
+from maxmargin.persistence._streams import (
+    make_set_stream,
+    make_stream,
+    set_stream_values,
+    stream_values,
+)
+from maxmargin.risks.structured.stream import SetStream
 
 RULES = (solvers.RelativeGap, solvers.AbsoluteGap, solvers.RiskEpsilon)
 SOLVERS = (solvers.Auto, solvers.CuttingPlane, solvers.DualCoordinate, solvers.Newton)
@@ -73,6 +80,8 @@ def convert(value: Any) -> Any:
         return Tagged("loss", {"class": type(value).__name__, **value.get_params()})
     if isinstance(value, SupportStream):
         return Tagged("stream", stream_values(value))
+    if isinstance(value, SetStream):
+        return Tagged("set_stream", set_stream_values(value))
     if isinstance(value, kernels.FromCallable):
         raise ValueError(
             f"the kernel is a function, {value.function!r}, and a model file holds no code: use a kernel "
@@ -109,6 +118,7 @@ def makers(own: type[ScoreLoss] | None, keyword: str = "loss") -> dict[str, Call
         "matrix": _make_matrix,
         "objects": _make_objects,
         "stream": make_stream,
+        "set_stream": make_set_stream,
     }
 
 

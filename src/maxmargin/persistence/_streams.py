@@ -1,4 +1,7 @@
-"""What ``partial_fit`` keeps, in a model file: support vectors, and one plane for all others."""
+"""What ``partial_fit`` keeps, in a model file: support vectors, and one plane for all others.
+
+Of structured examples, only the plane is stored, into which all of them are merged.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,15 @@ from maxmargin.duals.rows import Rows
 from maxmargin.files.codec import FormatError
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._fields import section
+from maxmargin.risks.structured.stream import SetStream
 
 _FLOATS = (
     "C", "intercept", "offset", "bend", "limit", "demands", "plane_size", "weight_seen", "_slack", "_credit",
 )  # fmt: skip
 _COUNTS = ("max_support", "n_folded", "n_seen")
+
+_SET_FLOATS = ("C", "offset", "limit", "size", "weight_seen")
+_SET_COUNTS = ("max_support", "n_seen")
 
 
 def stream_values(stream: SupportStream) -> dict[str, Any]:
@@ -76,3 +83,28 @@ def _take_rows(stream: SupportStream, X: Any, y: Any, weight: Any, index: Any, a
     design = as_design(X)  # of the types that were compiled, and without two entries at one place
     rows = Rows(design, y, weight, stream.loss, stream.intercept, ((0, n),))
     stream.held, stream.alpha = LoadedRows(index, rows), alpha
+
+
+def set_stream_values(stream: SetStream) -> dict[str, Any]:
+    """A stream of structured examples as plain values and one array. Its average is the model's weights."""
+    merged = stream.merged()
+    out: dict[str, Any] = {name: float(getattr(merged, name)) for name in _SET_FLOATS}
+    out |= {name: int(getattr(merged, name)) for name in _SET_COUNTS}
+    return out | {"rescaling": merged.rescaling, "base": merged.w}
+
+
+def make_set_stream(content: Any) -> SetStream:
+    """The stream, with its types checked."""
+    names = (*_SET_FLOATS, *_SET_COUNTS, "rescaling", "base")
+    named = section(content, "a stream of examples", names)
+    for name in _SET_FLOATS:
+        named[name] = number(named[name], f"{name} of a stream", finite=False)
+    for name in _SET_COUNTS:
+        count(named[name], f"{name} of a stream")
+    if named["rescaling"] not in ("margin", "slack"):
+        raise FormatError("the rescaling of a stream is unknown")
+    named["base"] = floats(named["base"], "the plane of a stream", (None,)).copy()
+    stream = SetStream(len(named["base"]), named["C"], named["max_support"])
+    stream.__dict__.update(named)
+    stream.dual_value()
+    return stream

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -220,6 +220,12 @@ class CandidateSets(MultiplierSets):
     @property
     def n_planes(self) -> int:
         return int(np.count_nonzero(self._stored.used >= 0))
+
+    def attach(self, w: Array, other: Self | None = None) -> None:
+        """See :class:`MultiplierSets`."""
+        self._w = w
+        if other is not None:
+            self._scratch = self._scratch._replace(dense=other._scratch.dense)
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1

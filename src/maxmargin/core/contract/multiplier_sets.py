@@ -10,7 +10,7 @@ value, recomputed from v = - sum_ij alpha_ij p_ij, lacks the center's contributi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -102,6 +102,21 @@ class MultiplierSets(CenteredDuals):
         self._tick += 1
         held = self._stored
         return order[(held.caps[order] > 0.0) & (held.gaps[order] >= skip_below)]
+
+    @property
+    def caps(self) -> Array:
+        """c_i of each example."""
+        return self._stored.caps
+
+    @property
+    def used(self) -> Array:
+        """The sum of the multipliers of each example's wrong outputs."""
+        return np.maximum(0.0, self._stored.caps - self._stored.alpha[self._truths])
+
+    def attach(self, w: Array, other: Self | None = None) -> None:
+        """Keep the point in this array, which other sets of the same task may share. It must contain their
+        sum. Work space of the length of ``w`` is shared with ``other``, if given."""
+        self._w = w
 
     def rescale(self, caps: Array) -> None:
         held, caps = self._stored, np.asarray(caps, dtype=np.float64)

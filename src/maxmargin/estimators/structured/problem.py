@@ -103,7 +103,7 @@ class StructuredProblem:
         centered = self.weights.center_only and not self._expensive
         known = centered or self._examples is not None
         if self._examples is None:
-            _check_dimension(self.task, self.inputs, self.y, self.dim)
+            check_dimension(self.task, self.inputs, self.y, self.dim)
         risk = TaskRisk(
             self.task,
             self.inputs,
@@ -149,7 +149,7 @@ class StructuredProblem:
         self._workers.__exit__(*error)
 
 
-def _check_dimension(task: Any, X: Sequence[Any], y: Sequence[Any], dim: int) -> None:
+def check_dimension(task: Any, X: Sequence[Any], y: Sequence[Any], dim: int) -> None:
     """Compare the dimension with the first joint feature of a task that is written in Python."""
     if not isinstance(task, Task) or type(task).pack is not Task.pack:
         return

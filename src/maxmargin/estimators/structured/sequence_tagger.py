@@ -28,6 +28,7 @@ from maxmargin.estimators.structured.probabilities import ChainProbabilities
 from maxmargin.estimators.structured.tagged_data import TaggedData, label_functions, score_parts
 from maxmargin.estimators.structured.tagger_columns import Columns
 from maxmargin.estimators.structured.tagger_options import LOSSES, check_options
+from maxmargin.estimators.structured.tagger_stream import ChainStream
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS, Weighing
@@ -36,7 +37,7 @@ from maxmargin.tasks.chains.chain import Chain
 
 
 @documented
-class SequenceTagger(ChainProbabilities, CertifiedEstimator):
+class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     """Sequence labeling by a linear chain, trained with a large margin and a certificate.
 
     The score of a labeling is the sum of the scores of each token's label, of pairs of neighboring labels,
@@ -105,6 +106,8 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
     {callbacks}
     {verbose}
     {checkpoint}
+    max_support : int, default 10000
+        Number of sequences that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -135,6 +138,8 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
     calibration_ : array of shape (2, n_knots)
         Set by ``calibrate``: margins and the probabilities that labels with these margins are right.
     {n_features_in_}
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of sequences seen so far, and number of sequences kept.
     {certificate}
 
     Examples
@@ -178,6 +183,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         callbacks: Any = None,
         verbose: int = 0,
         checkpoint: Any = None,
+        max_support: int = 10_000,
     ) -> None:
         self.C = C
         self.tol = tol
@@ -205,6 +211,7 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.max_support = max_support
 
     @certified_fit
     @documented
@@ -262,8 +269,8 @@ class SequenceTagger(ChainProbabilities, CertifiedEstimator):
         start_from: Any = None,
     ) -> None:
         check_parameters(self)
-        if hasattr(self, "calibration_"):
-            del self.calibration_  # it belongs to the weights of the previous fit
+        for name in ("calibration_", "_stream"):  # they belong to other weights
+            self.__dict__.pop(name, None)
         X, y, sample_weight = loaded(X, y, sample_weight)
         names = TokenVectorizer(self.n_hashed, self.min_count)
         rows, counts, vectorizer, strings = seq.stack(X, lengths, vectorizer=names, fitting=True)

@@ -8,10 +8,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs, require_task
@@ -27,7 +27,12 @@ from maxmargin.estimators.structured.kernel_inputs import (
     stack_inputs,
 )
 from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, require_alone
-from maxmargin.estimators.structured.problem import StructuredProblem, warn_if_never_wrong
+from maxmargin.estimators.structured.problem import (
+    StructuredProblem,
+    check_dimension,
+    warn_if_never_wrong,
+)
+from maxmargin.estimators.structured.stream import StructuredStream, check_streamable
 from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS
@@ -38,7 +43,7 @@ from maxmargin.tasks.base import Task
 
 
 @documented
-class StructuredSVM(CertifiedEstimator):
+class StructuredSVM(StructuredStream):
     """Large-margin training of any structured task, with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max_y^ [Delta(y_i, y^) + <w, Psi(x_i, y^) - Psi(x_i, y_i)>]`` (margin
@@ -82,6 +87,8 @@ class StructuredSVM(CertifiedEstimator):
     {callbacks}
     {verbose}
     {checkpoint}
+    max_support : int, default 10000
+        Number of examples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -95,6 +102,8 @@ class StructuredSVM(CertifiedEstimator):
         Only set after a fit with sampled cuts.
     {restricted}
     {probabilistic}
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of examples seen so far, and number of examples kept.
     {certificate}
 
     Examples
@@ -140,6 +149,7 @@ class StructuredSVM(CertifiedEstimator):
         callbacks: Any = None,
         verbose: int = 0,
         checkpoint: Any = None,
+        max_support: int = 10_000,
     ) -> None:
         require_task(task)
         require_rescaling(task, rescaling)  # raise before any work is done
@@ -169,6 +179,7 @@ class StructuredSVM(CertifiedEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.max_support = max_support
 
     @certified_fit
     @documented
@@ -197,6 +208,7 @@ class StructuredSVM(CertifiedEstimator):
         require_task(self.task)
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)
+        self.__dict__.pop("_stream", None)  # of partial_fit, which this fit ends
         weight = check_example_weights(sample_weight, len(y))
         if is_sampled(self):
             check_kernel(self)
@@ -228,6 +240,113 @@ class StructuredSVM(CertifiedEstimator):
         if self.warm_start:
             self._kept = keep(about, result, problem)
         return self
+
+    @documented
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the model with the next examples of a stream.
+
+        At most ``max_support`` examples are kept, the newest ones, with the outputs that inference found for
+        them. Older ones are merged into one cutting plane. After every call, ``lower_bound_`` is a lower
+        bound of the optimum over *all examples seen so far*. An upper bound requires another pass over the
+        examples: until :meth:`verify` is called, ``objective_`` and ``gap_`` are infinite, ``converged_`` is
+        False and ``certificate_`` is "lower_only".
+
+        Loss-augmented inference is called about five times for each example, in the calling thread. The
+        weights are an average over the stream. Shuffle examples that are sorted. A call of ``fit`` ends the
+        stream; after ``fit``, a stream begins with weights of zero.
+
+        Parameters
+        ----------
+        {pairs}
+            The task's method ``setup`` is called with the examples of the first call only.
+        {sample_weight}
+
+        Returns
+        -------
+        StructuredSVM
+            The estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from maxmargin import StructuredSVM
+        >>> from maxmargin.tasks import Chain
+        >>> first = [np.eye(2)], [np.array([0, 1])]
+        >>> second = [np.eye(2)[::-1]], [np.array([1, 0])]
+        >>> svm = StructuredSVM(Chain(n_labels=2), max_support=1)
+        >>> svm = svm.partial_fit(*first).partial_fit(*second)
+        >>> svm.n_seen_, svm.n_support_, svm.certificate_
+        (2, 1, 'lower_only')
+        >>> svm.verify([first, second]).certificate_
+        'exact'
+        """
+        check_parameters(self)
+        require_task(self.task)
+        names = ("kernel", *PARAMETERS)
+        check_streamable(self, {name: getattr(self, name) is not None for name in names})
+        X, y, sample_weight = loaded(X, y, sample_weight)
+        check_pairs(X, y)
+        if hasattr(self, "_stream"):
+            task, dim = self.task_, self.coef_.size
+        else:
+            problem = StructuredProblem(self, X, y)
+            task, dim = problem.task, problem.dim
+            check_dimension(task, X, y, dim)
+        stream = self._open(dim)
+        self._learn(stream, self._risk_of(None, task, dim, X, y, sample_weight))
+        self.task_, self.coef_, self.kernel_features_ = task, stream.average.copy(), None
+        return self
+
+    @documented
+    def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Complete the certificate of a stream by one exact pass over its examples.
+
+        Nothing is learned. Afterwards ``objective_`` is the objective over all examples, and ``certificate_``
+        is that of ``fit``. The caller is responsible for passing the same examples; only their number and
+        their total weight are compared.
+
+        Parameters
+        ----------
+        X : sequence, data set or iterable of batches
+            All inputs that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
+            ``(X, y, sample_weight)``.
+        y : sequence, optional
+            Outputs, if ``X`` is not an iterable of batches or a data set.
+        {sample_weight}
+
+        Returns
+        -------
+        StructuredSVM
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            The number or the total weight of the examples is not that of the stream. The certificate does not
+            change.
+        """
+        return self._verify(X, y, sample_weight)
+
+    def _stream_risk(
+        self, engine: Engine | None, X: Any, y: Any, sample_weight: Any = None
+    ) -> TaskRisk:
+        X, y, sample_weight = loaded(X, y, sample_weight)
+        check_pairs(X, y)
+        return self._risk_of(engine, self.task_, self.coef_.size, X, y, sample_weight)
+
+    def _risk_of(
+        self, engine: Engine | None, task: Any, dim: int, X: Any, y: Any, sample_weight: Any
+    ) -> TaskRisk:
+        return TaskRisk(
+            task,
+            X,
+            y,
+            dim,
+            rescaling=self.rescaling,  # type: ignore[arg-type]
+            sample_weight=sample_weight,
+            engine=engine,
+            expensive=self.oracle == "expensive",
+        )
 
     def _about(self, X: Any, y: Any) -> str | None:
         """A fingerprint of everything that working sets depend on."""

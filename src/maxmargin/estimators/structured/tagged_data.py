@@ -70,7 +70,7 @@ class TaggedData(NamedTuple):
         self,
         sample_weight: Array | None,
         rescaling: str,
-        engine: Engine,
+        engine: Engine | None,
         loss: type[ChainExamples] = ChainExamples,
     ) -> TaskRisk:
         """The risk: compiled for margin rescaling, one sequence at a time for slack rescaling."""

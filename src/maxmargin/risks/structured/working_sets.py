@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -126,6 +126,12 @@ class PlainWorkingSets(MultiplierSets):
         """See :class:`maxmargin.core.WorkingSets`."""
         fewest = 2 if self.n_examples >= TWO_FROM else 1
         return max(fewest, min(BATCH, self.n_examples // BATCHES))
+
+    def attach(self, w: Array, other: Self | None = None) -> None:
+        """See :class:`MultiplierSets`. Not for weights that must not be negative."""
+        self._u = self._w = w
+        if other is not None:
+            self._scratch = other._scratch
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         """See :class:`maxmargin.core.WorkingSets`."""

@@ -88,6 +88,16 @@ class ChainWorkingSets(MultiplierSets):
     def n_planes(self) -> int:
         return int(self._stored.counts.sum()) - self.n_examples
 
+    def attach(self, w: Array, other: Self | None = None) -> None:
+        """See :class:`MultiplierSets`. A longer array has new features, which these sequences do not have."""
+        self._w = w
+        n_features = (w.size - len(self._chains.penalty)) // self._chains.cost.shape[0]
+        self._chains = self._chains._replace(n_features=n_features)
+        place = self._scratch.place if other is None else other._scratch.place
+        if len(place) != n_features:
+            place = np.full(n_features, -1, dtype=np.int32)
+        self._scratch = self._scratch._replace(place=place)
+
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
         position, calls, added, gap = 0, 0, 0, 0.0
