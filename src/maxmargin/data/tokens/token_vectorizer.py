@@ -131,8 +131,12 @@ class TokenVectorizer:
         -------
         csr_matrix of shape (n_tokens, n_columns)
         """
+        return self._rows(X)
+
+    def _rows(self, X: Iterable[Any], first: int = 0) -> sp.csr_matrix:
+        """Transform X, whose first sequence has this number in errors."""
         self._check()
-        columns, values, ends, lists = _entries(X, self._names())
+        columns, values, ends, lists = _entries(X, self._names(), first)
         if self.n_hashed is None:
             columns, values, ends = _known(columns, values, ends)
         n_columns = self.n_hashed or len(self.feature_names_)
@@ -316,7 +320,9 @@ class _HashedNames(_Columns):
 # -- entries of the matrix -------------------------------------------------------------------------
 
 
-def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArray, list[int]]:
+def _entries(
+    X: Iterable[Any], names: _Columns, first: int = 0
+) -> tuple[IntArray, Array, IntArray, list[int]]:
     """Columns (-1 if there is none) and values of all features, where those of each token end, and which
     tokens are lists of names."""
     parts: list[Any] = []
@@ -325,7 +331,7 @@ def _entries(X: Iterable[Any], names: _Columns) -> tuple[IntArray, Array, IntArr
     ends: list[int] = [0]
     lists: list[int] = []
     before = 0
-    for i, sequence in enumerate(X):
+    for i, sequence in enumerate(X, first):
         if isinstance(sequence, str | bytes | Mapping):
             raise TypeError(
                 f"sequence {i} of X is {cut(sequence)}, which is one token: X must be a list of sequences of "
