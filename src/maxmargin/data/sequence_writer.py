@@ -24,7 +24,7 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.data.dataset import Dataset, new_writer
 from maxmargin.data.manifest import Manifest, Tokens
 from maxmargin.data.storage import LocalStorage, Storage, storage_for
-from maxmargin.data.tokens.sentences import BATCH_TOKENS, Batch, GrowingVocabulary, Sentences
+from maxmargin.data.tokens.sentences import BATCH_ENTRIES, Batch, GrowingVocabulary, Sentences
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer, _known, _matrix
 from maxmargin.data.writer import SHARD_BYTES, Writer
 
@@ -161,7 +161,7 @@ def _unsorted(
 
 def _renamed(data: Dataset, place: IntArray, n_columns: int) -> Iterator[dict[str, Any]]:
     """The sequences of a data set with other columns, in batches."""
-    step = max(1, len(data) * BATCH_TOKENS // max(1, data.shape[0]))
+    step = max(1, len(data) * BATCH_ENTRIES // max(1, data.nnz))
     for lo in range(0, len(data), step):
         hi = min(len(data), lo + step)
         X, lengths, y = data.stacked(lo, hi)

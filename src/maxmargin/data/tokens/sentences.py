@@ -16,8 +16,8 @@ from maxmargin.data.tokens.token_vectorizer import TokenVectorizer, _entries, _m
 
 AnyArray = npt.NDArray[Any]
 
-#: tokens, and sequences, after which a batch ends
-BATCH_TOKENS, BATCH_SEQUENCES = 2**15, 2**14
+#: tokens, entries of matrices, and sequences after which a batch ends
+BATCH_TOKENS, BATCH_ENTRIES, BATCH_SEQUENCES = 2**15, 2**20, 2**14
 
 
 class Batch(NamedTuple):
@@ -67,7 +67,8 @@ class Sentences:
 
     def batches(self) -> Iterator[Batch]:
         """All sentences, in order."""
-        batch, n_tokens, labeled, weighted = Batch(0, [], [], [], []), 0, None, None
+        batch, labeled, weighted = Batch(0, [], [], [], []), None, None
+        n_tokens = n_entries = 0
         for i, (given, labels, weight) in enumerate(self._items):
             x = self._sentence(given, i)
             length = x.shape[0] if sp.issparse(x) else len(x)
@@ -85,10 +86,11 @@ class Sentences:
                 batch.y.extend(_checked_labels(labels, length, i))
             if batch.weight is not None and weight is not None:
                 batch.weight.append(weight)
-            n_tokens += length
-            if n_tokens >= BATCH_TOKENS or len(batch.X) >= BATCH_SEQUENCES:
+            n_tokens, n_entries = n_tokens + length, n_entries + getattr(x, "nnz", 0)
+            is_full = n_tokens >= BATCH_TOKENS or n_entries >= BATCH_ENTRIES
+            if is_full or len(batch.X) >= BATCH_SEQUENCES:
                 yield _finished(batch, labeled, weighted)
-                batch, n_tokens = Batch(i + 1, [], [], [], []), 0
+                batch, n_tokens, n_entries = Batch(i + 1, [], [], [], []), 0, 0
         if batch.X:
             yield _finished(batch, labeled, weighted)
 
