@@ -25,7 +25,7 @@ from benchmarks.out_of_core import Anonymous
 TITLE = "Sequences on disk"
 LABELS, WORDS, LENGTH = 10, 20_000, 10
 SHIFTS = (-2, -1, 0, 1, 2)
-N, SMALL, PASSES, ITERATIONS = 1_000_000, 100_000, 4, 10
+N, SMALL, PASSES, ITERATIONS = 1_000_000, 100_000, 3, 10
 LIMIT = 1.5e9
 
 
@@ -167,6 +167,9 @@ def table(bench: Bench) -> None:
             ("fit", n),
         ]
         for kind, size in runs:
+            others = [k for k, s in runs if s == size and bench.get(f"{k} {size}") is None]
+            if kind == "write" and others:  # they need the files
+                bench.path(f"write {size}").unlink(missing_ok=True)
             spec = {
                 "kind": kind,
                 "n": size,

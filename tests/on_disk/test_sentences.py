@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import mmap
+import os
 import pickle
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
 from maxmargin import SequenceTagger, SequenceTaggerCV, data
+from maxmargin.data import temporary
 from maxmargin.data.mapped import mapped_rows
 from maxmargin.data.tokens import sentences as reading
 from maxmargin.tasks import Chain
@@ -181,6 +184,25 @@ def test_files_are_mapped_and_sent_as_names(tmp_path):
     assert np.array_equal(there.values, here.values)
     assert np.array_equal(there.labelings, here.labelings)
     assert np.array_equal(pickle.loads(pickle.dumps(again)).oracle(w, 0, 9).values, here.values[:9])
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files cannot be reserved here")
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_dual_variables_in_files_give_the_same_weights(tmp_path, loss, monkeypatch):
+    X, Y = make("lists")
+    stored = data.write_sequences(tmp_path / "d", X, Y)
+    memory = SequenceTagger(loss=loss, tol=1e-4).fit(X, Y)
+    monkeypatch.setattr(temporary, "SMALLEST", 1)
+    monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path))
+    array = temporary.temporary_array((2, 3), np.int32)
+    assert isinstance(array.base.base, mmap.mmap)
+    assert not array.any()
+    disk = SequenceTagger(loss=loss, tol=1e-4, warm_start=True).fit(stored)
+    assert np.array_equal(disk.weights_, memory.weights_)
+    assert pickle.loads(pickle.dumps(disk)).predict(X) == memory.predict(X)
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+    monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert isinstance(temporary.temporary_array(9).base, type(None))  # there is no such folder
 
 
 MEASURE = """

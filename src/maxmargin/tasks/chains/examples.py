@@ -160,7 +160,7 @@ class ChainExamples:
         return ChainCache(self.chains, lo, hi, size)
 
     def working_sets(self, caps: Array) -> ChainWorkingSets:
-        return ChainWorkingSets(self.chains, caps)
+        return ChainWorkingSets(self.chains, caps, self._mapped is not None)
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Labels]:
         if lo == hi:
