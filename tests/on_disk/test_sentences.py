@@ -195,14 +195,14 @@ def test_dual_variables_in_files_give_the_same_weights(tmp_path, loss, monkeypat
     monkeypatch.setattr(temporary, "SMALLEST", 1)
     monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path))
     array = temporary.temporary_array((2, 3), np.int32)
-    assert isinstance(array.base.base, mmap.mmap)
+    assert isinstance(array.base.base.obj, mmap.mmap)
     assert not array.any()
     disk = SequenceTagger(loss=loss, tol=1e-4, warm_start=True).fit(stored)
     assert np.array_equal(disk.weights_, memory.weights_)
     assert pickle.loads(pickle.dumps(disk)).predict(X) == memory.predict(X)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path / "nowhere"))
-    assert isinstance(temporary.temporary_array(9).base, type(None))  # there is no such folder
+    assert temporary.temporary_array(9).base is None  # there is no such folder
 
 
 MEASURE = """
