@@ -208,8 +208,8 @@ def table(bench: Bench) -> None:
         [
             ("writing", "Writing", written, "From an iterator of lists of strings, with a vocabulary."),
             ("training", "Training", fitted,
-             f"`SequenceTagger(max_iter={ITERATIONS}).fit(data.open(path))`. The memory is that of working "
-             "sets (a few labelings of each sentence, with their distances), not of features."),
+             f"`SequenceTagger(max_iter={ITERATIONS}).fit(data.open(path))`. Labelings of working sets are "
+             "in temporary files from 16 MB on, and their pages are not anonymous."),
             ("passes", f"Passes over {n:,} sentences", passed,
              f"The files are in the page cache. Weights after the passes are "
              f"{'bit-identical' if p['same'] else 'different'}."),
