@@ -7,6 +7,7 @@ from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
 from maxmargin.data.parquet import read_parquet
+from maxmargin.data.sequence_writer import write_sequences
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
 from maxmargin.data.svmlight import read_svmlight
@@ -33,4 +34,5 @@ __all__ = [
     "read_svmlight",
     "shard_bounds",
     "write",
+    "write_sequences",
 ]

@@ -2,7 +2,8 @@
 
 A batch is ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)`` or a mapping with these names. X is a
 NumPy array, a SciPy sparse matrix or a data frame; for sequences it is a list of matrices, and y is a list of
-label sequences. ``y``, ``weight`` and ``group`` may be None.
+label sequences. ``y``, ``weight`` and ``group`` may be None. A mapping may also hold sequences as one stacked
+matrix and one array of labels, with their ``lengths``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from maxmargin.core.matrices import checked_csr, is_canonical, summed
 
 AnyArray = npt.NDArray[Any]
 
-_FIELDS = ("X", "y", "weight", "group")
+_FIELDS = ("X", "y", "weight", "group", "lengths")
 
 
 @dataclass(slots=True)
@@ -54,12 +55,13 @@ def about(number: int, error: ValueError | TypeError) -> ValueError | TypeError:
 
 
 def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> CheckedBatch:
-    X, y, weight, group = _fields(batch)
-    lengths = None
+    X, y, weight, group, lengths = _fields(batch)
     if isinstance(X, list | tuple):
         X, y, lengths = _flat(X, y)
     X, names = _matrix(X, dtype)
     n = X.shape[0]
+    if lengths is not None:
+        lengths = _lengths(lengths, n)
     labels = None if y is None else _labels(y, n)
     units = n if lengths is None else len(lengths)
     return CheckedBatch(
@@ -74,23 +76,31 @@ def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> CheckedBatch
     )
 
 
-def _fields(batch: Any) -> tuple[Any, Any, Any, Any]:
+def _fields(batch: Any) -> tuple[Any, ...]:
     if isinstance(batch, Mapping):
         unknown = sorted(set(batch) - set(_FIELDS))
         if unknown or "X" not in batch:
             raise ValueError(
                 f"a mapping must have the key 'X' and may have {_FIELDS[1:]}; got {unknown}."
             )
-        X, y, weight, group = (batch.get(name) for name in _FIELDS)
-    elif isinstance(batch, tuple) and 2 <= len(batch) <= 4:
-        X, y, weight, group = batch + (None,) * (4 - len(batch))
-    else:
-        what = f"a tuple of {len(batch)}" if isinstance(batch, tuple) else type(batch).__name__
-        raise TypeError(
-            f"expected (X, y), (X, y, weight), (X, y, weight, group) or a mapping, got {what}. "
-            "A single matrix is a list of one batch: [(X, y)]."
-        )
-    return X, y, weight, group
+        return tuple(batch.get(name) for name in _FIELDS)
+    if isinstance(batch, tuple) and 2 <= len(batch) <= 4:
+        return batch + (None,) * (5 - len(batch))
+    what = f"a tuple of {len(batch)}" if isinstance(batch, tuple) else type(batch).__name__
+    raise TypeError(
+        f"expected (X, y), (X, y, weight), (X, y, weight, group) or a mapping, got {what}. "
+        "A single matrix is a list of one batch: [(X, y)]."
+    )
+
+
+def _lengths(lengths: Any, n: int) -> AnyArray:
+    """The lengths of the sequences of a stacked matrix of n rows."""
+    counts = np.asarray(lengths)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise ValueError("lengths must be a list of nonnegative integers, one per sequence.")
+    if counts.sum() != n:
+        raise ValueError(f"lengths add up to {counts.sum()}, but X has {n} rows.")
+    return counts.astype(np.int64)
 
 
 def _flat(X: Any, y: Any) -> tuple[Any, Any, AnyArray]:

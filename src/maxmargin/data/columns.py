@@ -15,8 +15,6 @@ from maxmargin.files.scratch import scratch_zeros
 
 #: rows read at a time in a full pass
 CHUNK = 2**17
-#: rows from which labels are cached in a scratch file
-SCRATCH_FROM = 2**22
 
 Column: TypeAlias = "npt.NDArray[Any] | LazyColumn"
 
@@ -101,8 +99,7 @@ class Signs(LazyColumn):
 
     def _forget(self) -> None:
         n = len(self)
-        # untouched pages use no memory
-        self._held = (scratch_zeros if n >= SCRATCH_FROM else np.empty)((n,), dtype=np.int8)
+        self._held = scratch_zeros(n, np.int8)  # untouched pages use no memory
         self._known = np.zeros(-(-n // CHUNK), dtype=bool)
 
     def __getstate__(self) -> dict[str, Any]:

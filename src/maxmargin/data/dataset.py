@@ -19,7 +19,8 @@ from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.data.manifest import NAME, DatasetError, Manifest
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign, ascends
-from maxmargin.data.storage import storage_for
+from maxmargin.data.storage import Storage, storage_for
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
 
 AnyArray = npt.NDArray[Any]
@@ -47,7 +48,8 @@ def write(
         ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)``, or mappings with these keys. ``X`` is a
         NumPy array, a SciPy sparse matrix or a data frame; ``y`` holds numbers or strings, ``weight``
         nonnegative numbers, ``group`` integers. For sequences ``X`` is a list of matrices and ``y`` a list of
-        label sequences; there is then one weight and one group per sequence.
+        label sequences; there is then one weight and one group per sequence. A mapping with ``lengths`` holds
+        sequences as one stacked matrix and one array of labels. See also :func:`write_sequences`.
     dtype : float32 or float64, default=None
         Type of the stored features. By default float32 is kept, and any other type is stored as float64.
     overwrite : bool, default=False
@@ -77,14 +79,19 @@ def write(
     """
     storage = storage_for(path, storage_options)
     with storage.writing():
-        names = storage.sizes()
-        if NAME in names and not overwrite:
-            raise FileExistsError(
-                f"{storage.describe()} already holds a data set. Pass overwrite=True to replace it, "
-                "or append to it with maxmargin.data.open(path).append(batches)."
-            )
-        manifest = Writer(storage, None, next_generation(names), shard_bytes).run(batches, dtype)
+        manifest = new_writer(storage, overwrite, shard_bytes).run(batches, dtype)
     return Dataset(path, storage_options, manifest)
+
+
+def new_writer(storage: Storage, overwrite: bool, shard_bytes: int) -> Writer:
+    """A writer of a new data set. There must be none yet unless ``overwrite``."""
+    names = storage.sizes()
+    if NAME in names and not overwrite:
+        raise FileExistsError(
+            f"{storage.describe()} already holds a data set. Pass overwrite=True to replace it, "
+            "or append to it with maxmargin.data.open(path).append(batches)."
+        )
+    return Writer(storage, None, next_generation(names), shard_bytes)
 
 
 def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Dataset:
@@ -141,6 +148,8 @@ class Dataset:
     classes, class_counts : ndarray or None
         Sorted distinct labels and their counts; None for more than 10,000 distinct numbers.
     feature_names : list of str or None
+    vectorizer : TokenVectorizer or None
+        How tokens with named features became rows; see :func:`write_sequences`.
     largest_square : float
         The largest \\|x\\|² over all rows.
     fingerprint : list of str
@@ -160,7 +169,16 @@ class Dataset:
 
     def _set(self, manifest: Manifest) -> None:
         self._manifest = manifest
-        for name in ("design", "y", "codes", "weight", "group", "classes", "class_counts"):
+        for name in (
+            "design",
+            "y",
+            "codes",
+            "weight",
+            "group",
+            "classes",
+            "class_counts",
+            "vectorizer",
+        ):
             self.__dict__.pop(name, None)
         self._row_starts = list(running((s.rows for s in manifest.shards), initial=0))
         self._unit_starts = self._row_starts
@@ -215,6 +233,20 @@ class Dataset:
     def feature_names(self) -> list[str] | None:
         names = self._manifest.feature_names
         return None if names is None else list(names)
+
+    @cached_property
+    def vectorizer(self) -> TokenVectorizer | None:
+        tokens, names = self._manifest.tokens, self._manifest.feature_names
+        if tokens is None:
+            return None
+        made = TokenVectorizer(tokens.n_hashed, tokens.min_count)
+        return made if names is None else made.set_names(names)
+
+    @property
+    def string_tokens(self) -> bool:
+        """Whether all tokens were plain strings."""
+        tokens = self._manifest.tokens
+        return tokens is not None and tokens.strings
 
     @property
     def largest_square(self) -> float:
@@ -294,6 +326,11 @@ class Dataset:
         Dataset
             This data set, including the new rows.
         """
+        if self._manifest.tokens is not None:
+            raise ValueError(
+                f"{self.path}: nothing can be appended to tokens with named features, because new names "
+                "would have no columns. Write all sequences again with maxmargin.data.write_sequences."
+            )
         with self._storage.writing():
             base = read_manifest(self._storage)
             if [shard.checksum for shard in base.shards] != self.fingerprint:
@@ -325,27 +362,37 @@ class Dataset:
 
     def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
         """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
+        X, lengths, y = self.stacked(lo, hi)
+        spans = list(pairwise([0, *np.cumsum(lengths).tolist()]))
+        return [X[a:b] for a, b in spans], None if y is None else [y[a:b] for a, b in spans]
+
+    def stacked(self, lo: int, hi: int) -> tuple[Any, IntArray, AnyArray | None]:
+        """Sequences ``lo .. hi-1`` in memory: one matrix, the length of each sequence, and all labels."""
+        begin, lengths = self.lengths(lo, hi)
+        end = begin + int(lengths.sum())
+        y = None if self.y is None else np.array(self.y[begin:end])
+        return _matrix(self.design.block(begin, end)), lengths, y
+
+    def lengths(self, lo: int, hi: int) -> tuple[int, IntArray]:
+        """The first row of the sequences ``lo .. hi-1``, and the length of each of them."""
         if not self.ragged:
             raise ValueError("the data set does not hold sequences: use design.block(lo, hi).")
         if not 0 <= lo <= hi <= len(self):
             raise IndexError(f"sequences {lo} .. {hi} are out of range: there are {len(self)}.")
-        bounds = [0]
-        begin = None
+        begin: int | None = None
+        parts: list[AnyArray] = [np.empty(0, dtype=np.int64)]
         for k, first, last in pieces(self._unit_starts, lo, hi):
-            file = self._manifest.shards[k].files["sequence"]
+            file, rows = self._manifest.shards[k].files["sequence"], self._manifest.shards[k].rows
             pointers = self._storage.section(file.name, file.dtype, first, last + 1)
-            if not ascends(pointers, first, self._manifest.shards[k].rows):
+            whole = last < self._manifest.shards[k].sequences or pointers[-1] == rows
+            if not (whole and ascends(pointers, first, rows)):
                 raise DatasetError(
                     f"{self._storage.describe(file.name)} (shard {k}): the bounds of its sequences are "
                     "out of range. The file was modified after it was written."
                 )
             begin = self._row_starts[k] + int(pointers[0]) if begin is None else begin
-            bounds.extend((pointers[1:] + (self._row_starts[k] - begin)).tolist())
-        begin = begin or 0
-        X = _matrix(self.design.block(begin, begin + bounds[-1]))
-        y = None if self.y is None else np.array(self.y[begin : begin + bounds[-1]])
-        spans = list(pairwise(bounds))
-        return [X[a:b] for a, b in spans], None if y is None else [y[a:b] for a, b in spans]
+            parts.append(np.diff(pointers).astype(np.int64, copy=False))
+        return begin or 0, np.concatenate(parts)
 
     @cached_property
     def _stored_classes(self) -> AnyArray:

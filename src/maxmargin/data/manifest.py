@@ -11,6 +11,8 @@ holds little-endian numbers, row by row, and nothing else:
                        sequence[i] .. sequence[i+1]-1 of this shard
     weight, group      float64 and int64, one per row, or one per sequence
 
+If the rows are tokens with named features, ``feature_names`` is their vocabulary, unless names were hashed.
+
 A file named in a manifest is never changed. A writer creates files with new names and then replaces the
 manifest atomically, so that a reader sees the data set either before or after the write.
 """
@@ -33,7 +35,8 @@ NAME = "manifest.json"
 FORMAT = "maxmargin.data"
 #: names of column files: generation, shard, column
 OURS = re.compile(r"[0-9]{4,}-[0-9]{5,}\.[a-z]+\.bin")
-VERSION = 1
+#: 2 for data sets of tokens with named features; all others are written as version 1
+VERSION = 2
 
 
 class DatasetError(ValueError):
@@ -84,6 +87,15 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """How tokens with named features became rows. ``strings``: all of them were plain strings."""
+
+    n_hashed: int | None
+    min_count: int
+    strings: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Content of a manifest. ``layout`` is "dense" or "csr"; ``stored`` is the number of stored entries."""
 
@@ -99,10 +111,14 @@ class Manifest:
     labels: Labels
     generation: int = 1
     shards: tuple[Shard, ...] = field(default=())
+    tokens: Tokens | None = None
 
     def encode(self) -> bytes:
         """The content of the file."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        if self.tokens is None:  # earlier versions of maxmargin can read it
+            body["version"] = 1
+            del body["tokens"]
         body["checksum"] = checksum(_canonical(body)).hexdigest()
         return (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -130,6 +146,8 @@ def decode(content: bytes, where: str) -> Manifest:
         raise DatasetError(f"{where}: the manifest is nested too deeply.") from error
     if claimed != checksum(content).hexdigest():
         raise DatasetError(f"{where}: wrong checksum: the manifest was modified.")
+    if version < 2:
+        body.setdefault("tokens", None)
     try:
         manifest: Manifest = read(Manifest, body, "the manifest")
         _check(manifest)
@@ -258,6 +276,8 @@ def _check(manifest: Manifest) -> None:
     names = manifest.feature_names
     _require(names is None or len(names) == manifest.n_features, "the number of feature_names")
     _require(len(shards) > 0, "no shards")
+    if manifest.tokens is not None:
+        _check_tokens(manifest, manifest.tokens)
     _check_labels(labels)
     for name in ("rows", "sequences", "stored"):
         found = sum(getattr(shard, name) for shard in shards)
@@ -281,6 +301,18 @@ def _check(manifest: Manifest) -> None:
         _require(last == ("<i8" if wide else "<i4"), "columns that exceed the index type")
     labeled = any("label" in shard.files for shard in shards)
     _require(labeled or labels.kind == "none" or not manifest.rows, "labels without a column")
+
+
+def _check_tokens(manifest: Manifest, tokens: Tokens) -> None:
+    _require(manifest.ragged and manifest.layout == "csr", "tokens that are no sparse sequences")
+    _require(tokens.min_count > 0, "min_count of tokens")
+    names, n_hashed = manifest.feature_names, tokens.n_hashed
+    if n_hashed is None:
+        _require(names is not None, "tokens without names of features")
+        _require(names is None or len(set(names)) == len(names), "a name of a feature occurs twice")
+    else:
+        fits = names is None and 0 < n_hashed < 2**31 and n_hashed == manifest.n_features
+        _require(fits, f"n_hashed={n_hashed} of {manifest.n_features} features")
 
 
 def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:

@@ -6,7 +6,7 @@ how they are split into batches. Files of a new generation get new names; the ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -110,8 +110,14 @@ class Writer:
         if base and base.shards:
             self._parts = ("weight" in base.shards[0].files, "group" in base.shards[0].files)
 
-    def run(self, batches: Iterable[Any], dtype: Any) -> Manifest:
-        """Write all batches, then the manifest. On an error, remove the files written so far."""
+    def run(
+        self,
+        batches: Iterable[Any],
+        dtype: Any,
+        finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
+    ) -> Manifest:
+        """Write all batches, then the manifest, which ``finish`` may complete. On an error, remove the files
+        written so far."""
         try:
             for batch in uniform(batches, dtype):
                 if batch.X.shape[0] or batch.lengths is not None:
@@ -119,7 +125,7 @@ class Writer:
             self._close()
             if not self._layout:
                 raise ValueError("batches must not be empty.")
-            manifest = self._manifest()
+            manifest = finish(self._manifest())
             self._storage.replace(NAME, manifest.encode())
         except BaseException:
             self._discard()

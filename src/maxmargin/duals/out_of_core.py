@@ -36,7 +36,6 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.columns import SCRATCH_FROM
 from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.duals.coordinates import Coordinates, coordinates
 from maxmargin.duals.crammer_singer import padded
@@ -66,8 +65,7 @@ class StreamedRows:
         self.rows, self.C, self.streaming = rows, C, streaming
         self.n_examples = rows.n
         self._curves = row_terms(slice_of(rows, 0, 1)).curvature > 0.0
-        shape = (n,) if columns is None else (n, columns)
-        self._alpha: Array = (scratch_zeros if n >= SCRATCH_FROM else np.zeros)(shape)
+        self._alpha: Array = scratch_zeros(n if columns is None else (n, columns))
         self._weights: Array = np.zeros(rows.dim) if columns is None else padded(d + 1, columns)
         self._linear, self._curved = 0.0, 0.0
         per_row = max(1.0, 12.0 * rows.design.nnz / max(1, n))

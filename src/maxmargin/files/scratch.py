@@ -1,11 +1,11 @@
-"""Arrays in temporary files, for numbers that grow with the rows of data on disk.
+"""Arrays in temporary files, for numbers that grow with the rows or sentences of data on disk.
 
 Scores and multipliers of a billion rows take 8 GB each. In a file that is mapped into memory, they can leave
 it whenever the system needs memory for something else. The files have no name, so nothing is left behind when
 the process ends, however it ends. They are made in the folder for temporary files (``TMPDIR``).
 
-Space is reserved before it is used: a disk that becomes full is an error here, not a crash later. Arrays are
-cut from large files, because each file takes a file descriptor.
+Space is reserved before it is used, because a disk that becomes full later would end the process. Arrays of
+medium size are cut from larger files: each file takes a file descriptor.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import mmap
 import os
 import tempfile
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-#: bytes of a file
-SLAB = 2**28
-#: rows of a shard on disk from which scratch files are worth it
-FROM_ROWS = 2**17
+#: bytes below which an array is in memory, and from which it has a file of its own
+SMALL, LARGE = 2**20, 2**24
+#: bytes of a file that several arrays are cut from
+SLAB = 2**26
+#: rows of a shard on disk from which its scores are in temporary files
+FROM_ROWS = SMALL // 8
 #: arrays begin at multiples of this many bytes
 ALIGNED = 4096
 
@@ -32,36 +35,46 @@ _lock = threading.Lock()
 _current: tuple[mmap.mmap, int] | None = None
 
 
-def scratch_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-    """Zeros in a temporary file, or in memory where the system cannot reserve space on a disk."""
-    count, kind = math.prod(shape), np.dtype(dtype)
-    if not count or not hasattr(os, "posix_fallocate"):
-        return np.zeros(shape, kind)
-    global _current
+def scratch_zeros(
+    shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64
+) -> npt.NDArray[Any]:
+    """Zeros in a temporary file; in memory if there are few, or if space cannot be reserved."""
+    shape, kind = (shape,) if isinstance(shape, int) else shape, np.dtype(dtype)
+    count = math.prod(shape)
     size = -(-kind.itemsize * count // ALIGNED) * ALIGNED
+    if size < SMALL or not hasattr(os, "posix_fallocate"):
+        return np.zeros(shape, kind)
+    try:
+        file, start = (_reserved(size), 0) if size >= LARGE else _cut(size)
+    except OSError as error:
+        warnings.warn(
+            f"there is no space for {size / 2**20:.0f} MB in {tempfile.gettempdir()} ({error.strerror}), so "
+            "numbers per sample are kept in memory. Set TMPDIR to a folder with more space.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return np.zeros(shape, kind)
+    return np.frombuffer(file, kind, count, start).reshape(shape)
+
+
+def _cut(size: int) -> tuple[mmap.mmap, int]:
+    global _current
     with _lock:
-        file, taken = _current or (None, 0)
-        if file is None or taken + size > len(file):
-            file, taken = _reserved(max(size, SLAB)), 0
-        _current = file, taken + size
-    return np.frombuffer(file, kind, count, taken).reshape(shape)
+        file, start = _current or (None, 0)
+        if file is None or start + size > len(file):
+            file, start = _reserved(SLAB), 0
+        _current = file, start + size
+    return file, start
 
 
 def _reserved(size: int) -> mmap.mmap:
     with tempfile.TemporaryFile() as file:
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            error.add_note(
-                f"{size / 2**20:.0f} MB in {tempfile.gettempdir()} are needed for numbers per row of data on "
-                "disk. Free some space, or set TMPDIR to a folder that has it."
-            )
-            raise
+        os.posix_fallocate(file.fileno(), 0, size)
         return mmap.mmap(file.fileno(), size)
 
 
 class ScratchPool:
-    """Arrays of one shape in scratch files, used again after they are released."""
+    """Arrays of one shape in temporary files, used again after they are released."""
 
     def __init__(self) -> None:
         self._free: list[npt.NDArray[np.float64]] = []

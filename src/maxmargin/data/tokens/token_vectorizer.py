@@ -108,7 +108,7 @@ class TokenVectorizer:
         self._check()
         if self.n_hashed is not None:
             return self.transform(X)
-        found = _CompiledNames() if compiled_names() else _NewNames()
+        found = new_names()
         columns, values, ends, lists = found.entries(X)
         names = found.in_order()
         kept = np.flatnonzero(np.bincount(columns, minlength=len(names)) >= self.min_count)
@@ -135,8 +135,12 @@ class TokenVectorizer:
         -------
         csr_matrix of shape (n_tokens, n_columns)
         """
+        return self._rows(X)
+
+    def _rows(self, X: Iterable[Any], first: int = 0) -> sp.csr_matrix:
+        """Transform X, whose first sequence has this number in errors."""
         self._check()
-        columns, values, ends, lists = self._names().entries(X)
+        columns, values, ends, lists = self._names().entries(X, first)
         if self.n_hashed is None:
             columns, values, ends = _known(columns, values, ends)
         n_columns = self.n_hashed or len(self.feature_names_)
@@ -389,6 +393,11 @@ class _CompiledNames(_Columns):
         )
         numbers = iter(more)
         return [(code, 1.0) if code >= -1 else next(numbers) for code in codes]
+
+
+def new_names() -> _Columns:
+    """Columns of names in order of first occurrence."""
+    return _CompiledNames() if compiled_names() else _NewNames()
 
 
 # -- entries of the matrix -------------------------------------------------------------------------

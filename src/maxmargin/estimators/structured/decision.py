@@ -19,6 +19,7 @@ from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.confidence import calibration_table, margins_of
 from maxmargin.estimators.structured.explanation import TaggerExplanation, explain
+from maxmargin.estimators.structured.tagger_input import check_vocabulary
 from maxmargin.estimators.validation import loaded
 from maxmargin.kernels import KernelExpansion
 from maxmargin.tasks.chains.chain import Chain
@@ -234,7 +235,7 @@ class ChainDecision:
         """
         if method not in ("isotonic", "sigmoid"):
             raise ValueError(f"method={method!r}: use 'isotonic' or 'sigmoid'.")
-        X, y, _ = loaded(X, y, None)
+        X, y = self._loaded(X, y)
         rows, counts = self._stack(X, lengths)
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
         with in_terms_of_labels():
@@ -353,9 +354,16 @@ class ChainDecision:
         moves = self.transitions_, self.starts_, self.stops_
         return explain(self.coef_, moves, allowed, self.states_, names, n)
 
+    def _loaded(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """The sequences and labels of a data set in memory; anything else unchanged."""
+        check_is_fitted(self, "weights_")
+        check_vocabulary(X, self.vectorizer_)
+        X, y, _ = loaded(X, y, None)
+        return X, y
+
     def _stack(self, X: Any, lengths: Any) -> tuple[Any, seq.Lengths]:
         check_is_fitted(self, "weights_")
-        X, _, _ = loaded(X, None, None)
+        X, _ = self._loaded(X, None)
         rows, counts, _, strings = seq.stack(
             X, lengths, self.n_features_in_, self.vectorizer_, fitting=False
         )
@@ -404,7 +412,7 @@ class ChainDecision:
         float
             Token accuracy.
         """
-        X, y, _ = loaded(X, y, None)
+        X, y = self._loaded(X, y)
         rows, counts = self._stack(X, lengths)
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not truth:

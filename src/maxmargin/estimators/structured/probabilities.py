@@ -12,7 +12,6 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.decision import ChainDecision, in_terms_of_labels
-from maxmargin.estimators.validation import loaded
 from maxmargin.tasks.chains.log_loss import (
     log_probabilities_stacked,
     log_z_stacked,
@@ -98,7 +97,7 @@ class ChainProbabilities(ChainDecision):
         >>> bool(p.argmax() == 1), bool(np.isclose(p.sum(), 1.0))
         (True, True)
         """
-        X, y, _ = loaded(X, y, None)
+        X, y = self._loaded(X, y)
         rows, counts = self._stack(X, lengths)
         flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
         missing = seq.first_unlabeled(flat, counts)

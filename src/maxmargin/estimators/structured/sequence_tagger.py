@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
@@ -27,9 +26,9 @@ from maxmargin.estimators.structured.kernel_sampled import fit_sampled_cuts, req
 from maxmargin.estimators.structured.probabilities import ChainProbabilities
 from maxmargin.estimators.structured.tagged_data import TaggedData, label_functions, score_parts
 from maxmargin.estimators.structured.tagger_columns import Columns
+from maxmargin.estimators.structured.tagger_input import tagger_input
 from maxmargin.estimators.structured.tagger_options import LOSSES, check_options
 from maxmargin.estimators.structured.tagger_stream import ChainStream
-from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS, Weighing
 from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
@@ -233,8 +232,9 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
             One entry per sequence. An entry is a matrix with a row per token (dense or sparse, a data frame,
             a tensor, a list of lists of numbers), or a list of tokens, each of which is a dict
             ``{name: value}``, a list of strings or a string. Values are numbers, strings, lists of strings,
-            or dicts of these. One stacked matrix requires ``lengths``. A data set of sequences
-            (:func:`maxmargin.data.open`) is loaded into memory.
+            or dicts of these. One stacked matrix requires ``lengths``. A data set that
+            :func:`maxmargin.data.write_sequences` wrote is not loaded into memory unless there is a kernel or
+            slack rescaling; other data sets of sequences (:func:`maxmargin.data.open`) are loaded.
         y : list of label sequences
             Labels are any hashable values. None is a missing label; see ``partial``. With ``lengths``, a flat
             array is accepted as well. Omit it for a data set, which contains its own.
@@ -271,21 +271,19 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         check_parameters(self)
         for name in ("calibration_", "_stream"):  # they belong to other weights
             self.__dict__.pop(name, None)
-        X, y, sample_weight = loaded(X, y, sample_weight)
-        names = TokenVectorizer(self.n_hashed, self.min_count)
-        rows, counts, vectorizer, strings = seq.stack(X, lengths, vectorizer=names, fitting=True)
-        flat = seq.flatten_labels(y, counts, stacked=lengths is not None)
-        if not flat:
+        given = tagger_input(self, X, y, lengths, sample_weight)
+        rows, counts, vectorizer, strings = given.stacked
+        if not len(given.codes):
             raise ValueError("all sequences are empty: there is nothing to learn from.")
-        check_options(self, flat, counts, token_weight)
+        check_options(self, given.flat, counts, token_weight)
         n_features, mapped = rows.shape[1], None
         drawn = is_sampled(self)
         if self.kernel is not None and not drawn:
             mapped = map_rows(self, rows, counts, _seed(self.random_state))
             rows = sp.csr_matrix(mapped.rows)
-        weight = check_example_weights(sample_weight, len(counts))
-        classes = seq.label_set(label for label in flat if label is not None)
-        data = self._tagged_data(rows, counts, flat, classes, weight, token_weight)
+        weight = check_example_weights(given.sample_weight, len(counts))
+        classes = given.classes
+        data = self._tagged_data(rows, counts, given.codes, classes, weight, token_weight)
         task = data.task
         if drawn:
             self._string_tokens = strings
@@ -335,14 +333,12 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         self,
         rows: Any,
         counts: Any,
-        flat: Any,
+        codes: Any,
         classes: Any,
         weight: Array | None,
         token_weight: Any,
     ) -> TaggedData:
         """The task and its sequences: labels as numbers, missing ones completed, and of the right order."""
-        number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
-        codes = np.array([-1 if label is None else number[label] for label in flat])
         allowed, start, stop = seq.transition_masks(
             self.forbidden_transitions, classes, codes, counts
         )
@@ -355,7 +351,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
             allowed_stop=stop,
         )
         seq.check_transitions(task, codes, counts, classes)
-        data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(flat)))
+        data = TaggedData(task, rows, counts, codes, seq.flat_weights(token_weight, len(codes)))
         if (codes < 0).any():
             data = data.completed(self._first_model(data, weight))
         return data.second_order() if self.order == 2 else data

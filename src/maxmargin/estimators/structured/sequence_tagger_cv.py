@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
@@ -19,6 +20,7 @@ from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.folds import Folds
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
+from maxmargin.estimators.structured.tagger_input import with_vocabulary
 from maxmargin.estimators.validation import loaded
 from maxmargin.solvers import AutoStructured
 
@@ -164,8 +166,9 @@ class SequenceTaggerCV(CrossValidation):
                 f"scoring={self.scoring!r}: pass a callable scoring(tagger, X, y), or None for the fraction "
                 "of right tokens."
             )
+        data = X if isinstance(X, Dataset) else None
         X, y, sample_weight = loaded(X, y, sample_weight)
-        cells = _Folds(self, X, y, sample_weight)
+        cells = _Folds(self, X, y, sample_weight, data)
         n = len(cells.counts)
         cells.splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
         table = GridTable(len(cells.splits), self._values())
@@ -208,18 +211,21 @@ class SequenceTaggerCV(CrossValidation):
             The larger, the better.
         """
         check_is_fitted(self, "best_estimator_")
-        X, y, _ = loaded(X, y, None)
         best = self.best_estimator_
+        X, y = best._loaded(X, y)
         return float(best.score(X, y) if self.scoring is None else self.scoring(best, X, y))
 
 
 class _Folds(Folds[SequenceTagger]):
     """The fits of a search, from matrices that are made once."""
 
-    def __init__(self, search: SequenceTaggerCV, X: Any, y: Any, sample_weight: Any) -> None:
+    def __init__(
+        self, search: SequenceTaggerCV, X: Any, y: Any, sample_weight: Any, data: Dataset | None
+    ) -> None:
         self._scoring, self._solver, self._X, self._y = search.scoring, search.solver, X, y
         names = TokenVectorizer(search.n_hashed, search.min_count)
-        self._stacked = seq.stack(X, None, vectorizer=names, fitting=True)
+        stacked = seq.stack(X, None, vectorizer=names, fitting=True)
+        self._stacked = with_vocabulary(stacked, data, search)
         self.counts = self._stacked.counts
         self._flat = seq.flatten_labels(y, self.counts, stacked=False)
         self._tokens = np.split(np.arange(len(self._flat)), np.cumsum(self.counts)[:-1])

@@ -41,7 +41,8 @@ def _is_matrix(x: Any) -> bool:
     return sp.issparse(x) or isinstance(x, np.ndarray)
 
 
-def _check_matrix(X: Any, n_features: int | None, row: Any = row_name) -> Any:
+def check_matrix(X: Any, n_features: int | None, row: Any = row_name) -> Any:
+    """Validate a stacked matrix; sparse ones are sorted."""
     if sp.issparse(X):
         X = canonical(X, row=row)
     else:
@@ -83,7 +84,7 @@ def stack(
     """
     require_no_path(X)
     if lengths is not None:
-        matrix = _check_matrix(_one_matrix(X), n_features)
+        matrix = check_matrix(_one_matrix(X), n_features)
         return Stacked(matrix, check_lengths(lengths, matrix.shape[0]))
     found = _sequences(X)
     if not found:
@@ -94,7 +95,7 @@ def stack(
     matrices = [_is_matrix(x) for x in found if _is_matrix(x) or len(x)]
     if any(matrices):
         name = place_in(np.cumsum(counts), "sequence", "token")
-        return Stacked(_check_matrix(_below(found), n_features, name), counts)
+        return Stacked(check_matrix(_below(found), n_features, name), counts)
     if not fitting and vectorizer is None and len(matrices):
         raise ValueError(
             "the tagger was fitted on matrices: pass matrices, not feature dicts or strings."
@@ -333,6 +334,8 @@ def _some(labels: list[Hashable]) -> str:
 
 def check_transitions(task: Chain, codes: Any, counts: Lengths, labels: list[Hashable]) -> None:
     """Raise ValueError if a training sequence contains a transition of ``forbidden_transitions``."""
+    if not task.penalty.any():  # all are allowed
+        return
     for i, y in enumerate(by_sequence(codes, counts)):
         if not len(y):
             continue

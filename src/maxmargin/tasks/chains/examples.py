@@ -1,6 +1,7 @@
 """Sequences packed for compiled inference: all tokens of all sequences in one sparse matrix.
 
-A CSR matrix with floating-point data is used without a copy. Labels take one byte per token if K <= 256.
+A CSR matrix with floating-point data is used without a copy, and so are memory-mapped rows of a data set,
+which are sent to other processes as names of files. Labels take one byte per token if K <= 256.
 All sums are in float64, whatever the type of the data.
 """
 
@@ -18,6 +19,7 @@ from maxmargin.core.contract.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in, stacked
 from maxmargin.core.vectors import Array, all_writable, sparsify, writable
+from maxmargin.data.mapped import MappedRows
 from maxmargin.tasks.chains.cache import ChainCache
 from maxmargin.tasks.chains.working_sets import ChainWorkingSets
 
@@ -45,12 +47,26 @@ class ChainExamples:
     Use :meth:`from_stacked`, or ``Chain.pack`` for lists of sequences.
     """
 
-    def __init__(self, task: ChainTask, chains: Chains) -> None:
+    def __init__(self, task: ChainTask, chains: Chains, mapped: MappedRows | None = None) -> None:
         self.task = task
         self.chains = chains
+        #: the rows of ``chains``, if they are memory-mapped
+        self._mapped = mapped
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._mapped is None:
+            return {"task": self.task, "chains": self.chains}
+        none = np.empty(0, dtype=np.int64)
+        chains = self.chains._replace(indptr=none, indices=none, data=none)
+        return {"task": self.task, "chains": chains, "mapped": self._mapped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.task, self.chains = state["task"], Chains(*all_writable(state["chains"]))
+        self._mapped = rows = state.get("mapped")
+        if rows is not None:
+            self.chains = self.chains._replace(
+                indptr=rows.indptr, indices=rows.indices, data=rows.data
+            )
 
     @classmethod
     def from_stacked(
@@ -67,7 +83,7 @@ class ChainExamples:
         ----------
         task : Chain
             The number of labels, the costs and the transition constraints.
-        X : CSR matrix or dense array, (tokens, n_features)
+        X : CSR matrix, dense array or MappedRows, (tokens, n_features)
             Features of all tokens. CSR data of type float32 or float64 is used without a copy.
         lengths : (n,) ints
             Number of tokens of each sequence.
@@ -97,7 +113,8 @@ class ChainExamples:
             weight = np.ascontiguousarray(token_weight, dtype=np.float64)
             if weight.shape != labels.shape or not ((weight >= 0) & np.isfinite(weight)).all():
                 raise ValueError("token_weight must hold one finite, nonnegative number per token")
-        return cls(task, _chains(task, X, counts, labels, weight))
+        mapped = X if isinstance(X, MappedRows) else None
+        return cls(task, _chains(task, X, counts, labels, weight), mapped)
 
     @property
     def dim(self) -> int:
@@ -119,7 +136,8 @@ class ChainExamples:
             truth=c.truth[first:last],
             weight=c.weight[first:last],
         )
-        return type(self)(self.task, own)
+        mapped = None if self._mapped is None else self._mapped.part(first, last)
+        return type(self)(self.task, own, mapped)
 
     def n_tokens(self, lo: int, hi: int) -> int:
         """Number of tokens of the sequences ``lo .. hi-1``."""
@@ -142,7 +160,7 @@ class ChainExamples:
         return ChainCache(self.chains, lo, hi, size)
 
     def working_sets(self, caps: Array) -> ChainWorkingSets:
-        return ChainWorkingSets(self.chains, caps)
+        return ChainWorkingSets(self.chains, caps, self._mapped is not None)
 
     def predict(self, w: Array, lo: int, hi: int) -> list[Labels]:
         if lo == hi:
@@ -193,8 +211,9 @@ def _chains(
     *,
     checked: bool = False,
 ) -> Chains:
-    matrix = X if sp.issparse(X) else sp.csr_matrix(X)
-    if not (checked and matrix.format == "csr"):
+    is_mapped = isinstance(X, MappedRows)  # these were checked
+    matrix = X if is_mapped or sp.issparse(X) else sp.csr_matrix(X)
+    if not is_mapped and not (checked and matrix.format == "csr"):
         matrix = canonical(matrix, row=place_in(np.cumsum(lengths), "sequence", "token"))
     n_features = task.dim // task.n_labels - task.n_labels - 2
     if matrix.shape != (int(lengths.sum()), n_features):
@@ -206,7 +225,7 @@ def _chains(
     if data.dtype not in (np.float32, np.float64):
         data = data.astype(np.float64)
     return Chains(
-        indptr=matrix.indptr.astype(np.int64),
+        indptr=matrix.indptr if is_mapped else matrix.indptr.astype(np.int64),
         indices=matrix.indices,
         data=data,
         n_features=n_features,

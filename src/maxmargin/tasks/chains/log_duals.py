@@ -21,6 +21,7 @@ from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.rounding import gamma
 from maxmargin.core.stored_values import entries, floats
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.files.scratch import scratch_zeros
 
 #: bytes of the scores and sums of transitions, beyond which neighboring examples share them
 MEMORY = 2**29
@@ -39,12 +40,15 @@ class LogLossDuals(CenteredDuals):
         The packed examples.
     caps : (n,) array
         c_i = C s_i of each example.
+    on_disk : bool, default False
+        Whether distributions are in temporary files.
     """
 
     batch_size = 1
     n_planes = 0
 
-    def __init__(self, chains: Chains, caps: Array) -> None:
+    def __init__(self, chains: Chains, caps: Array, on_disk: bool = False) -> None:
+        zeros: Any = scratch_zeros if on_disk else np.zeros
         n, K, tail = len(chains.starts) - 1, chains.cost.shape[0], len(chains.penalty)
         n_tokens, n_blocks = int(chains.starts[-1]), max(1, min(n, MEMORY // (16 * tail)))
         first = np.array([round(g * n / n_blocks) for g in range(n_blocks + 1)], dtype=np.int64)
@@ -53,9 +57,9 @@ class LogLossDuals(CenteredDuals):
         self._duals = Duals(
             first=first,
             caps=np.array(caps, dtype=np.float64),
-            theta=np.zeros((n_tokens, K)),
+            theta=zeros((n_tokens, K)),
             tails=np.zeros((n_blocks, tail)),
-            mu=np.zeros((n_tokens, K)),
+            mu=zeros((n_tokens, K)),
             sums=np.zeros((n_blocks, tail)),
             entropy=np.zeros(n_blocks),
             size=np.zeros(n_blocks),

@@ -103,7 +103,7 @@ class LogLossExamples(ChainExamples):
 
     def working_sets(self, caps: Array) -> LogLossDuals:  # type: ignore[override]
         """Distributions over labelings."""
-        return LogLossDuals(self.chains, caps)
+        return LogLossDuals(self.chains, caps, self._mapped is not None)
 
 
 def marginals_stacked(task: ChainTask, w: Array, X: Any, lengths: npt.ArrayLike) -> Array:

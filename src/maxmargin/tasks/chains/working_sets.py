@@ -29,6 +29,7 @@ from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.ragged import MOST_PLANES, flat_ranges, offsets
 from maxmargin.core.stored_values import count, entries, floats, integers
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.files.scratch import scratch_zeros
 
 #: initial capacity of an example's working set, including the true labeling
 FIRST_CAPACITY = 4
@@ -44,11 +45,14 @@ class ChainWorkingSets(MultiplierSets):
     caps : (n,) array
         Upper bounds c_i = C s_i of the sum of multipliers of each example. Examples with cap 0 are never
         visited.
+    on_disk : bool, default False
+        Whether labelings and multipliers are in temporary files.
     """
 
     _stored: Planes
 
-    def __init__(self, chains: Chains, caps: Array) -> None:
+    def __init__(self, chains: Chains, caps: Array, on_disk: bool = False) -> None:
+        self._zeros: Any = scratch_zeros if on_disk else np.zeros
         n = len(chains.starts) - 1
         caps = np.array(caps, dtype=np.float64)
         if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
@@ -244,12 +248,12 @@ class ChainWorkingSets(MultiplierSets):
             first_plane=offsets(room),
             first_label=offsets(room * self._lengths),
             first_distance=offsets(room * room),
-            alpha=np.zeros(n_planes),
-            loss=np.zeros(n_planes),
-            code=np.zeros(n_planes, dtype=np.uint64),
-            used=np.zeros(n_planes, dtype=np.int32),
-            labels=np.zeros(int((room * self._lengths).sum()), dtype=self._chains.truth.dtype),
-            distances=np.empty(int((room * room).sum())),
+            alpha=self._zeros(n_planes),
+            loss=self._zeros(n_planes),
+            code=self._zeros(n_planes, dtype=np.uint64),
+            used=self._zeros(n_planes, dtype=np.int32),
+            labels=self._zeros(int((room * self._lengths).sum()), dtype=self._chains.truth.dtype),
+            distances=self._zeros(int((room * room).sum())),
         )
 
     def _make_room(self, visited: IntArray) -> None:
