@@ -3,8 +3,7 @@
 Data: CoNLL-2000 chunks, with the features of :func:`datasets.token_features`, as lists of strings and as
 dicts. Computing the features is not counted. All programs get the same objects in one process, in turns;
 crfsuite is trained by its averaged perceptron (ap), its fastest algorithm. "Names in Python" is the tagger
-without the module in C that looks up names: what an installation without precompiled code does, and what all
-did before.
+without the module in C that looks up names, as in an installation without precompiled code.
 """
 
 from __future__ import annotations

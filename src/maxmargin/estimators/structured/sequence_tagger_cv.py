@@ -15,10 +15,10 @@ from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
+from maxmargin.estimators.folds import Folds
 from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
-from maxmargin.estimators.structured.folds import Folds
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.tagger_input import with_vocabulary
 from maxmargin.estimators.validation import loaded

@@ -385,3 +385,9 @@ def by_sequence(flat: Any, counts: Lengths) -> list[Any]:
     """Split a stacked array into one part per sequence."""
     ends = np.cumsum(counts).tolist()  # Python's numbers slice faster than NumPy's
     return [flat[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
+
+
+def label_codes(flat: Sequence[Hashable], classes: Sequence[Hashable]) -> npt.NDArray[np.int64]:
+    """The number of each label among the classes; -1 for a missing one."""
+    number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
+    return np.array([-1 if label is None else number[label] for label in flat], dtype=np.int64)

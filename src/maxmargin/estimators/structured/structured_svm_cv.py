@@ -15,9 +15,9 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
+from maxmargin.estimators.folds import Folds
 from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.structured.folds import Folds
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.validation import loaded

@@ -54,9 +54,7 @@ def tagger_input(tagger: Reading, X: Any, y: Any, lengths: Any, sample_weight: A
     )
     flat = seq.flatten_labels(y, stacked.counts, stacked=lengths is not None)
     classes = seq.label_set(label for label in flat if label is not None)
-    number: dict[Any, int] = {label: k for k, label in enumerate(classes)}
-    codes = np.array([-1 if label is None else number[label] for label in flat], dtype=np.int64)
-    return TaggerInput(stacked, flat, codes, classes, sample_weight)
+    return TaggerInput(stacked, flat, seq.label_codes(flat, classes), classes, sample_weight)
 
 
 def _from_disk(tagger: Reading, data: Dataset, sample_weight: Any) -> TaggerInput:

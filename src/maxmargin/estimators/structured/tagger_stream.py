@@ -32,7 +32,7 @@ class ChainStream(StructuredStream):
     n_features_in_: int
 
     def _tagged_data(
-        self, rows: Any, counts: Any, flat: Any, classes: Any, weight: Any, token_weight: Any
+        self, rows: Any, counts: Any, codes: Any, classes: Any, weight: Any, token_weight: Any
     ) -> TaggedData:
         raise NotImplementedError
 
@@ -187,7 +187,8 @@ class ChainStream(StructuredStream):
             raise ValueError("all sequences are empty: there is nothing to learn from.")
         check_options(self, flat, found.counts, token_weight)  # type: ignore[arg-type]
         _check_labels(flat, found.counts, classes)
-        return self._tagged_data(found.rows, found.counts, flat, classes, None, token_weight)
+        codes = seq.label_codes(flat, classes)
+        return self._tagged_data(found.rows, found.counts, codes, classes, None, token_weight)
 
 
 def _check_tagger(tagger: Any) -> None:
