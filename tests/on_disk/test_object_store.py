@@ -93,6 +93,31 @@ def test_the_same_bits(store, monkeypatch, sparse):
     assert np.array_equal(remote.take(rows).dot(w, 0, 50), memory.take(rows).dot(w, 0, 50))
 
 
+def test_one_of_two_writers_is_refused(store):
+    """Both would have written objects of the same names."""
+    url = "s3://bucket/folder/shared"
+    first = data.write(url, [(np.eye(3), [0, 1, 0])], storage_options=store)
+    second = data.open(url, storage_options=store)
+
+    def batches():
+        yield np.eye(3), [1, 1, 0]
+        with pytest.raises(data.DatasetError, match=r"another writer is at work \(process \d+ on"):
+            second.append([(np.zeros((2, 3)), [1, 0])])
+        yield np.eye(3), [0, 0, 1]
+
+    first.append(batches())
+    whole = data.open(url, storage_options=store)
+    whole.verify()
+    assert whole.y[:].tolist() == [0, 1, 0, 1, 1, 0, 0, 0, 1]
+    assert data.open(url, storage_options=store).append([(np.eye(3), [1, 0, 1])]).shape == (12, 3)
+    with pytest.raises(ValueError, match="batch 0"):  # a writer that fails releases the lock
+        data.open(url, storage_options=store).append([(np.full((1, 3), np.nan), [0])])
+    import s3fs
+
+    names = [path.rsplit("/")[-1] for path in s3fs.S3FileSystem(**store).ls(url, refresh=True)]
+    assert "writer.lock" not in names
+
+
 def test_any_store_of_fsspec():
     written = data.write("memory://folder/set", [(np.eye(3), ["a", "b", "a"])], shard_bytes=1)
     written.append([(np.eye(3), ["a", "b", "c"])])

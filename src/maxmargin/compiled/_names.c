@@ -87,10 +87,11 @@ static int rebuild(Names *self)
 {
     size_t n = PyList_GET_SIZE(self->names), size = self->mask + 1;
     while (size < 2 * n + 64) size *= 2;
+    Slot *slots = n < INT32_MAX ? PyMem_Malloc(size * sizeof(Slot)) : NULL;
+    if (slots == NULL) return PyErr_NoMemory(), -1; /* the old table stays */
+    memset(slots, 0xFF, size * sizeof(Slot));
     PyMem_Free(self->slots);
-    self->slots = n < INT32_MAX ? PyMem_Malloc(size * sizeof(Slot)) : NULL;
-    if (self->slots == NULL) return PyErr_NoMemory(), -1;
-    memset(self->slots, 0xFF, size * sizeof(Slot));
+    self->slots = slots;
     self->mask = size - 1;
     return enter(self, 0);
 }

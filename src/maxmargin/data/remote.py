@@ -1,10 +1,21 @@
-"""Data sets in object stores, through fsspec. Sections are fetched as byte ranges."""
+"""Data sets in object stores, through fsspec. Sections are fetched as byte ranges.
+
+Stores fail now and then, and a fit makes many thousands of requests. So a request that fails is repeated a
+few times, after longer and longer pauses, and each failure is logged (``maxmargin.data``).
+
+A writer holds a lock: an object that it creates if there is none, and removes at the end.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import IO, Any
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +23,16 @@ import numpy.typing as npt
 from maxmargin.data.manifest import DatasetError
 
 AnyArray = npt.NDArray[Any]
+T = TypeVar("T")
+
+LOG = logging.getLogger("maxmargin.data")
+#: seconds before each repetition of a request that failed; up to half as long again, so that many machines do
+#: not repeat theirs at the same time
+PAUSES = (0.1, 0.5, 2.5)
+#: errors that a repetition would not cure
+FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotImplementedError, TypeError)
+#: the object that a writer holds
+LOCK = "writer.lock"
 
 
 def _filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
@@ -54,14 +75,14 @@ class RemoteStorage:
         """See :class:`~maxmargin.data.storage.Storage`."""
         with self._as_os_errors(name):
             self._files.invalidate_cache()
-            return bytes(self._files.cat_file(self._path(name)))
+            return bytes(self._tried(name, lambda: self._files.cat_file(self._path(name))))
 
     def sizes(self) -> dict[str, int]:
         """See :class:`~maxmargin.data.storage.Storage`."""
         with self._as_os_errors():
             self._files.invalidate_cache()
             try:
-                entries = self._files.ls(self._prefix, detail=True)
+                entries = self._tried("", lambda: self._files.ls(self._prefix, detail=True))
             except FileNotFoundError:
                 return {}
         return {e["name"].rsplit("/", 1)[-1]: e["size"] for e in entries if e["type"] == "file"}
@@ -74,7 +95,9 @@ class RemoteStorage:
         begin, end = start * kind.itemsize, stop * kind.itemsize
         try:
             with self._as_os_errors(name):
-                content = self._files.cat_file(self._path(name), start=begin, end=end)
+                content = self._tried(
+                    name, lambda: self._files.cat_file(self._path(name), start=begin, end=end)
+                )
         except FileNotFoundError:
             raise DatasetError(f"{self.describe(name)} is missing.") from None
         if len(content) != end - begin:
@@ -103,17 +126,62 @@ class RemoteStorage:
 
     def replace(self, name: str, content: bytes) -> None:
         """See :class:`~maxmargin.data.storage.Storage`."""
-        self._files.pipe_file(self._path(name), content)
+        self._tried(name, lambda: self._files.pipe_file(self._path(name), content))
 
     def remove(self, name: str) -> None:
         """See :class:`~maxmargin.data.storage.Storage`."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
-    def writing(self) -> contextlib.AbstractContextManager[None]:
-        """See :class:`~maxmargin.data.storage.Storage`. Object stores have no locks: one writer at a
-        time is up to the user."""
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """See :class:`~maxmargin.data.storage.Storage`. The lock is an object, which stays if the writer is
+        killed."""
+        now = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+        who = f"process {os.getpid()} on {socket.gethostname()}, {now}, {random.getrandbits(64):x}"
+        try:
+            self._tried(
+                LOCK,
+                lambda: self._files.pipe_file(self._path(LOCK), who.encode(), mode="create"),
+            )
+        except FileExistsError:
+            holder = self._holder()
+            if holder != who:  # not a request that succeeded and was repeated
+                raise DatasetError(
+                    f"{self._url}: another writer is at work ({holder}). Wait until it has finished. If "
+                    f"it was killed, remove {self.describe(LOCK)}."
+                ) from None
+        except (NotImplementedError, TypeError) as error:
+            raise DatasetError(
+                f"{self._url}: this store cannot create an object only if it does not exist, so that two "
+                "writers could destroy each other's data. Write to a local folder, and copy it."
+            ) from error
+        try:
+            yield
+        finally:
+            self.remove(LOCK)
+
+    def _holder(self) -> str:
+        try:
+            return self.content(LOCK).decode()
+        except OSError:  # it has just finished
+            return "it may have just finished"
+
+    def _tried(self, name: str, request: Callable[[], T]) -> T:
+        """The answer to a request, which is repeated if it fails."""
+        for pause in PAUSES:
+            try:
+                return request()
+            except FINAL:
+                raise
+            except Exception as error:
+                seconds = pause * (1.0 + 0.5 * random.random())
+                LOG.warning(
+                    "a request for %s failed (%s: %s); it is repeated in %.1f seconds",
+                    self.describe(name), type(error).__name__, error, seconds,
+                )  # fmt: skip
+                time.sleep(seconds)
+        return request()
 
     @contextlib.contextmanager
     def _as_os_errors(self, name: str = "") -> Iterator[None]:
