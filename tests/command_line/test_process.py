@@ -156,7 +156,7 @@ def test_ctrl_c_ends_a_search_at_once_and_prints_what_is_done(half_done):
         ended = 0
         while ended < 2:  # both folds of the first value of C
             ended += "stopped by" in child.stderr.readline()
-        time.sleep(3)  # within a fit of the second value
+        time.sleep(1)  # within a fit of the second value, which takes at least two
         pressed = time.perf_counter()
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=120)
