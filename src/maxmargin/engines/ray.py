@@ -123,7 +123,8 @@ class RayEngine(SerialEngine):
     def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
         """Build the shards in the workers; start the workers if they are not running."""
         cluster = self._joined()
-        planned = self.n_workers or len(cluster.machines())
+        machines = cluster.machines()  # also for the workers that are started below
+        planned = self.n_workers or len(machines)
         n = min(planned, len(specs))
         try:
             for worker in self._workers[n:]:
