@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import data
+from maxmargin.core.engine import pickling_in_memory
 from maxmargin.data import sharded
 from maxmargin.data.design import as_design
 
@@ -74,7 +75,8 @@ def test_the_same_bits(store, monkeypatch, sparse):
     first = written.fingerprint
     written.append([(X[1500:], y[1500:])])
     monkeypatch.setattr(sharded, "CHUNK_BYTES", 10_000)
-    remote = pickle.loads(pickle.dumps(data.open(url, storage_options=store)))
+    with pickling_in_memory():  # these options are not pickled elsewhere
+        remote = pickle.loads(pickle.dumps(data.open(url, storage_options=store)))
     assert remote.extends(first)
     assert len(remote.fingerprint) > 3
     remote.verify()

@@ -21,11 +21,15 @@ Requirements besides the signatures below:
   of times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
   value again (see :mod:`maxmargin.risks.lines.evaluation`).
 - An exception in a shard is raised once, unchanged, with the shard's index in a note, and never retried.
+- Passwords and keys are pickled only inside of :func:`pickling_in_memory`, which an engine uses if what it
+  pickles cannot reach a disk. Object stores of clusters write to disk when memory is short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -35,6 +39,23 @@ import numpy.typing as npt
 from maxmargin.core.summation import PartialSum, fold, join
 
 R = TypeVar("R")
+
+_in_memory: ContextVar[bool] = ContextVar("_in_memory", default=False)
+
+
+@contextmanager
+def pickling_in_memory() -> Iterator[None]:
+    """Declare that what is pickled here never reaches a disk: it goes to another process through a pipe."""
+    token = _in_memory.set(True)
+    try:
+        yield
+    finally:
+        _in_memory.reset(token)
+
+
+def pickles_stay_in_memory() -> bool:
+    """Whether passwords and keys may be pickled now; see :func:`pickling_in_memory`."""
+    return _in_memory.get()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

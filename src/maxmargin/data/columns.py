@@ -5,6 +5,7 @@ A column is pickled as its source, such as a path, and not as numbers.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ from maxmargin.files.scratch import scratch_zeros
 
 #: rows read at a time in a full pass
 CHUNK = 2**17
+#: rows that are read, and then held, at a time
+HELD = 2**20
 
 Column: TypeAlias = "npt.NDArray[Any] | LazyColumn"
 
@@ -69,53 +72,68 @@ class Window(LazyColumn):
         return self._column[self._lo + lo : self._lo + hi]
 
 
-class StoredColumn(LazyColumn):
-    """A column of a data set, optionally cast to another type. The writer has checked its values."""
+class HeldColumn(LazyColumn):
+    """A column that is read from another one once, in chunks, and then held: training needs its values
+    several times per pass. Those of many rows are in temporary files."""
 
     checked = True
 
-    def __init__(self, column: Any, dtype: Any = None) -> None:
-        super().__init__(len(column), self._read)
-        self._column, self._dtype = column, dtype
-
-    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        if self._dtype is None:
-            values: npt.NDArray[Any] = self._column[lo:hi]
-            return values
-        # Always copy: arrays from files are read-only, which is a different type for compiled code.
-        return np.array(self._column[lo:hi], dtype=self._dtype)
-
-
-class Signs(LazyColumn):
-    """+1 where a column has this value, else -1. Training reads them several times per pass, so values that
-    were read are cached as one byte per row."""
-
-    checked = True
-
-    def __init__(self, column: LazyColumn, value: Any) -> None:
-        super().__init__(len(column), self._signs)
-        self._column, self._value = column, value
+    def __init__(self, column: Any, dtype: Any) -> None:
+        super().__init__(len(column), self._held)
+        self._column, self._dtype = column, np.dtype(dtype)
         self._forget()
 
+    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        """The values of these rows."""
+        raise NotImplementedError
+
     def _forget(self) -> None:
-        n = len(self)
-        self._held = scratch_zeros(n, np.int8)  # untouched pages use no memory
-        self._known = np.zeros(-(-n // CHUNK), dtype=bool)
+        self._chunks: dict[int, npt.NDArray[Any]] = {}
+        self._lock = threading.Lock()  # threads would read the same chunk
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_held", "_known")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_chunks", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
 
-    def _signs(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        for k in range(lo // CHUNK, -(-hi // CHUNK)):
-            if not self._known[k]:
-                first, last = k * CHUNK, min(len(self), (k + 1) * CHUNK)
-                self._held[first:last] = signs(self._column[first:last], self._value)
-                self._known[k] = True  # set after the values, for other threads
-        return self._held[lo:hi]
+    def _held(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        parts = []
+        for k in range(lo // HELD, -(-hi // HELD)):
+            with self._lock:
+                if k not in self._chunks:
+                    values = self._read(k * HELD, min(len(self), (k + 1) * HELD))
+                    held = scratch_zeros(values.shape, self._dtype)
+                    held[...] = values
+                    self._chunks[k] = held
+            first = k * HELD
+            parts.append(self._chunks[k][max(lo - first, 0) : hi - first])
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, self._dtype)
+
+
+class StoredColumn(HeldColumn):
+    """A column of a data set, optionally cast to another type. The writer has checked its values."""
+
+    def __init__(self, column: Any, dtype: Any = None) -> None:
+        super().__init__(column, column.dtype if dtype is None else dtype)
+
+    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = self._column[lo:hi]
+        return values
+
+
+class Signs(HeldColumn):
+    """+1 where a column has this value, else -1, as one byte per row."""
+
+    def __init__(self, column: LazyColumn, value: Any) -> None:
+        super().__init__(column, np.int8)
+        self._value = value
+
+    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
+        return signs(self._column[lo:hi], self._value)
 
 
 def signs(values: Any, which: Any) -> npt.NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from itertools import accumulate as running
 from itertools import pairwise
@@ -14,12 +14,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.cached import CachedStorage
 from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.data.manifest import NAME, DatasetError, Manifest
+from maxmargin.data.remote import RemoteStorage, require_no_keys
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign, ascends
-from maxmargin.data.storage import Storage, storage_for
+from maxmargin.data.storage import Source, Storage, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
 
@@ -94,7 +96,12 @@ def new_writer(storage: Storage, overwrite: bool, shard_bytes: int) -> Writer:
     return Writer(storage, None, next_generation(names), shard_bytes)
 
 
-def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None = None) -> Dataset:
+def open(
+    path: str | os.PathLike[str],
+    *,
+    storage_options: dict[str, Any] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Dataset:
     """Open a data set. Only the manifest is loaded.
 
     The manifest and the size of every file are checked; :meth:`Dataset.verify` checks all content.
@@ -104,7 +111,13 @@ def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None
     path : str or path
         The path passed to :func:`write`.
     storage_options : dict, default=None
-        Options passed to fsspec; for URLs only.
+        Options passed to fsspec; for URLs only. They may contain keys, so they are not pickled: see
+        :ref:`credentials`.
+    cache : str or path, default=None
+        A folder on a local disk for copies of the files of a URL, created if necessary. A file is downloaded
+        and compared with its checksum when it is first read, once per machine: several data sets and
+        processes may use the same folder. Copies are never deleted. By default nothing is kept, and every
+        pass downloads the files again.
 
     Returns
     -------
@@ -121,7 +134,7 @@ def open(path: str | os.PathLike[str], *, storage_options: dict[str, Any] | None
     >>> data.shape, data.y[1:3].tolist()
     ((4, 4), [1, -1])
     """
-    return Dataset(path, storage_options)
+    return Dataset(path, storage_options, cache=cache)
 
 
 class Dataset:
@@ -130,7 +143,7 @@ class Dataset:
     A data set implements :class:`Design`, so estimators accept it in place of X.
 
     A data set is pickled as its path and manifest. Unpickling opens it again, with the same rows, even if
-    rows were appended in the meantime.
+    rows were appended in the meantime, and makes no request to an object store.
 
     Attributes
     ----------
@@ -161,14 +174,20 @@ class Dataset:
         path: str | os.PathLike[str],
         storage_options: dict[str, Any] | None = None,
         manifest: Manifest | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path, self.storage_options = os.fspath(path), storage_options
+        self.cache = None if cache is None else os.path.abspath(cache)
         self._storage = storage_for(path, storage_options)
-        self._set(read_manifest(self._storage) if manifest is None else manifest)
+        if manifest is not None:  # checked before, where it was opened
+            self._set(manifest)
+            return
+        self._set(read_manifest(self._storage))
         check_sizes(self._storage, self._manifest)
 
     def _set(self, manifest: Manifest) -> None:
         self._manifest = manifest
+        self._source = self._source_for(manifest)
         for name in (
             "design",
             "y",
@@ -185,8 +204,16 @@ class Dataset:
         if manifest.ragged:
             self._unit_starts = list(running((s.sequences for s in manifest.shards), initial=0))
 
+    def _source_for(self, manifest: Manifest) -> Source:
+        if self.cache is None:
+            return self._storage
+        if not isinstance(self._storage, RemoteStorage):
+            raise ValueError(f"cache is for URLs such as s3://...; {self.path} is a local path.")
+        return CachedStorage(self._storage, self.cache, manifest.shards)
+
     def __reduce__(self) -> Any:
-        return Dataset, (self.path, self.storage_options, self._manifest)
+        require_no_keys(self.path, self.storage_options)
+        return Dataset, (self.path, self.storage_options, self._manifest, self.cache)
 
     def __repr__(self) -> str:
         m = self._manifest
@@ -254,7 +281,7 @@ class Dataset:
 
     @cached_property
     def design(self) -> ShardedDesign:
-        return ShardedDesign(self._storage, self._manifest)
+        return ShardedDesign(self._source, self._manifest)
 
     def dot(self, W: Array, lo: int, hi: int) -> Array:
         """``X[lo:hi] @ W`` for W of shape (features,) or (features, K)."""
@@ -267,6 +294,15 @@ class Dataset:
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
         """A copy of the rows ``lo .. hi-1`` in memory."""
         return self.design.block(lo, hi)
+
+    @property
+    def far(self) -> bool:
+        """Whether the rows are read over a network."""
+        return self.design.far
+
+    def blocks(self, ranges: Sequence[tuple[int, int]]) -> list[DenseDesign | CSRDesign]:
+        """The rows of several ranges in memory; see :meth:`block`."""
+        return self.design.blocks(ranges)
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
         """A copy of these rows in memory, in this order."""
@@ -383,7 +419,7 @@ class Dataset:
         parts: list[AnyArray] = [np.empty(0, dtype=np.int64)]
         for k, first, last in pieces(self._unit_starts, lo, hi):
             file, rows = self._manifest.shards[k].files["sequence"], self._manifest.shards[k].rows
-            pointers = self._storage.section(file.name, file.dtype, first, last + 1)
+            pointers = self._source.section(file.name, file.dtype, first, last + 1)
             whole = last < self._manifest.shards[k].sequences or pointers[-1] == rows
             if not (whole and ascends(pointers, first, rows)):
                 raise DatasetError(
@@ -405,7 +441,7 @@ class Dataset:
             return None
         starts = self._row_starts if name == "label" else self._unit_starts
         return ShardColumn(
-            self._storage, self._manifest.shards, starts, name, decode, self._check_of(name)
+            self._source, self._manifest.shards, starts, name, decode, self._check_of(name)
         )
 
     def _check_of(self, name: str) -> ColumnCheck:

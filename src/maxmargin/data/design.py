@@ -8,6 +8,7 @@ low-rank kernel map. Solvers that visit single rows also need blocks of rows in 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -56,6 +57,18 @@ class BlockDesign(Design, Protocol):
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
         """The rows ``lo .. hi-1`` in memory; a view if they already are."""
+
+
+@runtime_checkable
+class FarDesign(BlockDesign, Protocol):
+    """A design that may be read over a network."""
+
+    @property
+    def far(self) -> bool:
+        """Whether it is, so that blocks should be asked for together, and before they are needed."""
+
+    def blocks(self, ranges: Sequence[tuple[int, int]]) -> list[DenseDesign | CSRDesign]:
+        """The rows of these ranges in memory, loaded at the same time."""
 
 
 @runtime_checkable

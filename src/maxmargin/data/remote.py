@@ -16,10 +16,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.core.engine import pickles_stay_in_memory
 from maxmargin.data.manifest import DatasetError
 
 AnyArray = npt.NDArray[Any]
@@ -43,12 +45,28 @@ def _filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise ImportError(
             f'{url} requires the package fsspec: pip install "maxmargin[remote]".'
         ) from error
+    if urlsplit(url).password is not None:
+        raise ValueError(
+            "the URL of a data set must not contain a password, because URLs are shown and pickled. Pass it "
+            "in storage_options, or in the environment."
+        )
     try:
         files, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:  # a package for this store is missing, such as s3fs
         hint = ' (pip install "maxmargin[remote]")' if url.startswith("s3") else ""
         raise ImportError(f"{url}: {error}{hint}") from error
     return files, path
+
+
+def require_no_keys(url: str, storage_options: dict[str, Any] | None) -> None:
+    """Raise TypeError if options, which may contain keys, would be in pickled data that may reach a disk."""
+    if storage_options and not pickles_stay_in_memory():
+        raise TypeError(
+            f"{url} was opened with storage_options. They may contain keys, so they are not pickled for "
+            "other machines or files. Put them into the environment of every machine instead "
+            f"(FSSPEC_{url.partition('://')[0].upper()}='{{...}}', the options as JSON, or what the tools of "
+            "the store read there), and open the data set without storage_options."
+        )
 
 
 def opened(url: str) -> IO[bytes]:
@@ -65,7 +83,11 @@ class RemoteStorage:
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         self._files, self._prefix = _filesystem(url, options)
-        self._url = url.rstrip("/")
+        self._url, self._options = url.rstrip("/"), options
+
+    def __reduce__(self) -> Any:
+        require_no_keys(self._url, self._options)
+        return RemoteStorage, (self._url, self._options)
 
     def describe(self, name: str = "") -> str:
         """See :class:`~maxmargin.data.storage.Storage`."""

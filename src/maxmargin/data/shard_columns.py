@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.manifest import ColumnFile, DatasetError, Shard
-from maxmargin.data.storage import Storage
+from maxmargin.data.storage import Source
 
 AnyArray = npt.NDArray[Any]
 
@@ -34,7 +34,7 @@ class ShardColumn(LazyColumn):
 
     def __init__(
         self,
-        storage: Storage,
+        storage: Source,
         shards: tuple[Shard, ...],
         starts: list[int],
         name: str,

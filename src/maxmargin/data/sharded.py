@@ -10,13 +10,12 @@ counts rows with a nonzero coefficient: an incomplete block is carried over to t
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import bisect
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate as running
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,22 +24,23 @@ import scipy.sparse as sp
 from maxmargin.core.matrices import check_columns, check_dense, check_entries
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign, has_repeats
-from maxmargin.data.manifest import DatasetError, Manifest
+from maxmargin.data.manifest import DatasetError, Manifest, Shard
+from maxmargin.data.reading_ahead import read_ahead
 from maxmargin.data.shard_columns import Known, pieces
-from maxmargin.data.storage import Sections, Storage
+from maxmargin.data.storage import Sections, Source
 
 AnyArray = npt.NDArray[Any]
-T = TypeVar("T")
-R = TypeVar("R")
 
 #: bytes of features in use at a time; the same amount is prefetched
 CHUNK_BYTES = 32 << 20
+#: when many ranges are loaded from an object store: bytes of one request, and number of requests at a time
+BLOCK_BYTES, REQUESTS = 8 << 20, 8
 
 
 class ShardedDesign:
     """The rows of a data set as a design. Thread-safe."""
 
-    def __init__(self, storage: Storage, manifest: Manifest) -> None:
+    def __init__(self, storage: Source, manifest: Manifest) -> None:
         self._storage, self._shards = storage, manifest.shards
         self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
         self._dense = manifest.layout == "dense"
@@ -77,6 +77,29 @@ class ShardedDesign:
         with self._storage.reader() as files:
             parts = [self._read(files, piece) for piece in pieces(self._starts, lo, hi)]
             return self._joined(parts, copy=True)
+
+    @property
+    def far(self) -> bool:
+        """See :class:`~maxmargin.data.design.FarDesign`."""
+        return self._storage.depth > 1
+
+    def blocks(self, ranges: Sequence[tuple[int, int]]) -> list[DenseDesign | CSRDesign]:
+        """See :class:`~maxmargin.data.design.FarDesign`. Neighboring ranges are loaded by one request."""
+        most = BLOCK_BYTES * max(1, self.shape[0]) // max(1, self._bytes)
+        spans: list[tuple[int, int]] = []
+        for lo, hi in sorted(ranges):
+            if spans and spans[-1][1] == lo and hi - spans[-1][0] <= most:
+                spans[-1] = spans[-1][0], hi
+            else:
+                spans.append((lo, hi))
+        loaded = list(read_ahead(lambda span: self.block(*span), spans, REQUESTS))
+        starts = [lo for lo, _ in spans]
+
+        def cut(lo: int, hi: int) -> DenseDesign | CSRDesign:
+            k = bisect.bisect_right(starts, lo) - 1
+            return loaded[k].block(lo - starts[k], hi - starts[k])
+
+        return [cut(lo, hi) for lo, hi in ranges]
 
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
         """See :class:`~maxmargin.data.design.TakingDesign`. Of every shard the rows are read in order."""
@@ -143,10 +166,13 @@ class ShardedDesign:
                 a = b
         return spans
 
+    @property
+    def _bytes(self) -> int:
+        return sum(_feature_bytes(shard) for shard in self._shards)
+
     def _chunk_rows(self, k: int) -> int:
         shard = self._shards[k]
-        size = sum(f.bytes for name, f in shard.files.items() if name in _FEATURES)
-        rows = int(CHUNK_BYTES * shard.rows / max(1, size))
+        rows = int(CHUNK_BYTES * shard.rows / max(1, _feature_bytes(shard)))
         return max(BLOCK, rows // BLOCK * BLOCK)
 
     def _walk(
@@ -277,6 +303,10 @@ class ShardedDesign:
 _FEATURES = ("features", "data", "indices", "indptr")
 
 
+def _feature_bytes(shard: Shard) -> int:
+    return sum(f.bytes for name, f in shard.files.items() if name in _FEATURES)
+
+
 def ascends(pointers: AnyArray, first: int, stored: int) -> bool:
     """Whether these are valid row pointers, starting at ``first``, into ``stored`` entries."""
     if pointers[0] < 0 or pointers[-1] > stored or (first == 0 and pointers[0] != 0):
@@ -288,24 +318,3 @@ def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
     if isinstance(design, DenseDesign):
         return (design.X,)
     return design.indptr, design.indices, design.data
-
-
-def read_ahead(work: Callable[[T], R], items: Sequence[T], depth: int) -> Iterator[R]:
-    """``work(item)`` for every item in order, with ``depth`` of them running ahead."""
-    if len(items) < 2:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(depth, thread_name_prefix="maxmargin-read") as pool:
-        waiting = deque(pool.submit(work, item) for item in items[:depth])
-        following = iter(items[depth:])
-        try:
-            while waiting:
-                ready = waiting.popleft().result()
-                for item in following:
-                    waiting.append(pool.submit(work, item))
-                    break
-                yield ready
-                del ready
-        finally:
-            for future in waiting:
-                future.cancel()

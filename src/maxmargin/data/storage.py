@@ -47,8 +47,8 @@ class Sections(Protocol):
         """Whether this byte of a file is already in memory. False if unknown."""
 
 
-class Storage(Sections, Protocol):
-    """Interface for named files."""
+class Source(Sections, Protocol):
+    """Interface for reading named files."""
 
     #: number of sections to fetch concurrently
     depth: int
@@ -56,17 +56,21 @@ class Storage(Sections, Protocol):
     def describe(self, name: str = "") -> str:
         """The full name, for error messages."""
 
-    def content(self, name: str) -> bytes:
-        """Content of a small file. Raises FileNotFoundError if it does not exist."""
-
-    def sizes(self) -> dict[str, int]:
-        """All files with their sizes."""
-
     def reader(self) -> contextlib.AbstractContextManager[Sections]:
         """Context for reading many sections, by one thread at a time if ``depth`` is 1."""
 
     def load(self, section: AnyArray) -> None:
         """Wait until a section is in memory."""
+
+
+class Storage(Source, Protocol):
+    """Interface for reading and writing named files."""
+
+    def content(self, name: str) -> bytes:
+        """Content of a small file. Raises FileNotFoundError if it does not exist."""
+
+    def sizes(self) -> dict[str, int]:
+        """All files with their sizes."""
 
     def create(self, name: str) -> IO[bytes]:
         """Create a file and open it for writing."""
@@ -123,7 +127,7 @@ class LocalStorage:
             return files.is_near(name, offset)
 
     @contextlib.contextmanager
-    def reader(self) -> Iterator[_OpenFiles]:
+    def reader(self) -> Iterator[Sections]:
         """See :class:`Storage`."""
         files = _OpenFiles(self.folder)
         try:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn
-from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
+from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign, FarDesign
 from maxmargin.duals.rows import Rows
 
 InMemory = DenseDesign | CSRDesign
@@ -52,12 +52,21 @@ class LoadedRows:
         return LoadedRows(self.index, replace(self.rows, design=_converted(self.design)))
 
     @classmethod
-    def read(cls, rows: Rows, lo: int, hi: int) -> LoadedRows:
-        """Load the rows ``lo .. hi-1``."""
+    def read(cls, rows: Rows, lo: int, hi: int, block: InMemory | None = None) -> LoadedRows:
+        """Load the rows ``lo .. hi-1``; ``block`` holds their features if they are loaded already."""
         some = slice_of(rows, lo, hi)
-        design: BlockDesign = rows.design  # type: ignore[assignment]
-        block = design.block(lo, hi)
+        if block is None:
+            design: BlockDesign = rows.design  # type: ignore[assignment]
+            block = design.block(lo, hi)
         return cls(np.arange(lo, hi), part(rows, block, some.y, some.weight, some.offset))
+
+    @classmethod
+    def read_all(cls, rows: Rows, runs: Sequence[tuple[int, int]]) -> LoadedRows:
+        """Load the rows of several ranges, one after the other."""
+        blocks = blocks_of(rows.design, runs)
+        return cls.join(
+            [cls.read(rows, lo, hi, b) for (lo, hi), b in zip(runs, blocks, strict=True)]
+        )
 
     @classmethod
     def join(cls, parts: Sequence[LoadedRows]) -> LoadedRows:
@@ -86,6 +95,13 @@ def slice_of(rows: Rows, lo: int, hi: int) -> Rows:
     offset = None if rows.offset is None else rows.offset[lo:hi]
     y, weight = np.asarray(rows.y[lo:hi]), np.asarray(rows.weight[lo:hi])
     return part(rows, rows.design, y, weight, offset)
+
+
+def blocks_of(design: Any, runs: Sequence[tuple[int, int]]) -> list[InMemory]:
+    """The rows of several ranges; those that are far away are loaded together."""
+    if isinstance(design, FarDesign) and design.far:
+        return design.blocks(runs)
+    return [design.block(lo, hi) for lo, hi in runs]
 
 
 def stacked(parts: Sequence[InMemory]) -> InMemory:
@@ -124,7 +140,7 @@ class RunsPart:
 
     def loaded(self, shared: Rows) -> Rows:
         """The rows of the runs, one after the other."""
-        return LoadedRows.join([LoadedRows.read(self.rows, lo, hi) for lo, hi in self.runs]).rows
+        return LoadedRows.read_all(self.rows, self.runs).rows
 
     def __reduce__(self) -> Any:
         rows = self.rows
@@ -153,8 +169,7 @@ class PlacedRuns:
         """The rows of the runs, one after the other."""
         design = self.design
         if design is None:
-            whole: BlockDesign = shared.design  # type: ignore[assignment]
-            design = stacked([whole.block(lo, hi) for lo, hi in self.runs])
+            design = stacked(blocks_of(shared.design, self.runs))
         y, weight = self._column(self.y, shared.y), self._column(self.weight, shared.weight)
         offset = None if self.offset is None else writable(self.offset)
         return part(shared, design, y, weight, offset)

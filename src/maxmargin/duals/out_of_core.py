@@ -40,6 +40,7 @@ from maxmargin.data.design import DenseDesign, row_lengths
 from maxmargin.duals.coordinates import Coordinates, coordinates
 from maxmargin.duals.crammer_singer import padded
 from maxmargin.duals.loaded_rows import LoadedRows, slice_of
+from maxmargin.duals.pieces import Pieces
 from maxmargin.duals.proofs import radius, scale_of
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, gap_contribution, into_box, row_terms
@@ -71,6 +72,7 @@ class StreamedRows:
         per_row = max(1.0, 12.0 * rows.design.nnz / max(1, n))
         self._fits = max(1, int(CACHE_BYTES / per_row))
         self._runs, self.n_steps = self._cut(per_row)
+        self._pieces = Pieces(rows, self._runs, self.n_steps, per_row * n / self.n_steps)
         # before a row is read, its gap contribution is at most its loss at w = 0
         self._gaps: Array = np.array([C * self._loss_at_zero(*run) for run in self._runs])
         self._seen, self._before = 0.0, np.inf  # gaps seen in this pass and in the previous one
@@ -158,10 +160,10 @@ class StreamedRows:
         rows, d = self.rows, self.rows.design.shape[1]
         out = np.zeros((rows.dim // rows.n_columns, *self._alpha.shape[1:]))
         linear = curved = 0.0
-        for lo, hi in self._runs:
+        for lo, hi, design, first in self._pieces.in_order():
             coef, a, b = self._contribution(lo, hi)
             linear, curved = linear + a, curved + b
-            rows.design.accumulate(coef, lo, hi, out[:d])
+            design.accumulate(coef, first, first + hi - lo, out[:d])
             if rows.intercept != 0.0:
                 out[d] += rows.intercept * coef.sum(axis=0)
         if out.ndim == 1:
@@ -278,7 +280,7 @@ class StreamedRows:
 
     def _read(self, runs: IntArray) -> LoadedRows:
         """The rows of these runs with nonzero weight. Those of them in the cache are removed from it."""
-        held = LoadedRows.join([LoadedRows.read(self.rows, *self._runs[k]) for k in runs])
+        held = self._pieces.read(runs, self._due[::-1])
         if not held.rows.weight.all():
             held = held.take(np.flatnonzero(held.rows.weight))
         if self._cache is not None:

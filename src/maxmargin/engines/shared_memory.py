@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.engine import Handle
+from maxmargin.core.engine import Handle, pickling_in_memory
 from maxmargin.engines.host import IMPORTABLE
 
 #: minimum bytes of a buffer to use a segment; Windows cannot send descriptors, so it uses pipes only
@@ -122,7 +122,8 @@ def pickler(by_value: bool) -> Dumps:
 
     def noted(thing: Any, **options: Any) -> bytes:
         try:
-            return dumps(thing, protocol=5, **options)
+            with pickling_in_memory():
+                return dumps(thing, protocol=5, **options)
         except Exception as error:
             error.add_note(f"raised while pickling for another process. {IMPORTABLE}")
             raise

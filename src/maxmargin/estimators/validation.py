@@ -202,11 +202,12 @@ def classes_of(data: Training, X: Any) -> Classes:
     if isinstance(X, Dataset) and X.classes is not None:
         check_classification_targets(X.classes)
         texts = X.classes.dtype.kind not in "iufb"
+        labels = X.codes if texts else X.y
         return Classes(
             X.classes,
             StoredColumn(X.codes, np.int64),
             np.asarray(X.class_counts),
-            StoredColumn(X.codes if texts else X.y),
+            labels if len(X.classes) == 2 else StoredColumn(labels),  # signs are held, too
             np.arange(len(X.classes)) if texts else X.classes,
         )
     y = data.y[:]
