@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.conftest import processes, wait_until, worker_pids
 
+from maxmargin.engines import ray_cluster
+
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="mm", dir="/tmp", ignore_cleanup_errors=True)
@@ -124,6 +126,20 @@ def dead_driver(ray_environment):
 def test_a_local_cluster_ends_with_its_driver(dead_driver):
     # all but two agents, which try for a minute to tell that the rest is gone
     wait_until(lambda: all("Agent" in line for line in processes(dead_driver, "environ").values()))
+
+
+def test_a_new_token_is_for_nobody_else_to_read(tmp_path):
+    path = tmp_path / ".ray" / "auth_token"
+    before = os.umask(0)
+    try:
+        ray_cluster._create_token(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    token = path.read_text()
+    assert len(token) >= 32
+    ray_cluster._create_token(path)
+    assert path.read_text() == token
 
 
 @pytest.mark.nightly

@@ -328,11 +328,24 @@ def _connect(ray: Any, address: str | None) -> None:
     if address is not None and "://" in address:
         ray.init(address)
         return
-    token = Path.home() / ".ray" / "auth_token"
-    known = token.exists()
+    if address in (None, "local") and not any(os.environ.get(name) for name in _ELSEWHERE):
+        _create_token(Path.home() / ".ray" / "auth_token")
     ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="warning")
-    if not known and token.exists():
-        token.chmod(0o600)  # Ray creates it readable for everyone
+
+
+#: variables that name a cluster, or its token
+_ELSEWHERE = ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+def _create_token(path: Path) -> None:
+    """Create a token that only this user can read, if there is none: everyone could read Ray's at first."""
+    from ray._private.authentication import authentication_token_generator
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        created = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(created, "w") as file:
+            file.write(authentication_token_generator.generate_new_authentication_token())
 
 
 def _resolved(address: str) -> tuple[str, str]:
