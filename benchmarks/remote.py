@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 TITLE = "Data sets in an object store that is slow and fails"
-REPEATS = 5
+REPEATS = 15
 D = 40
 #: seconds of a request; one in so many fails
 LATENCY, EVERY = 0.02, 100

@@ -357,6 +357,20 @@ def test_folders_are_read_in_parts_and_give_the_same_model(run, files, tmp_path)
         assert (read(back).y == read(files[kind]).y).all()
 
 
+def test_a_data_set_at_a_url_is_copied_once(run, files, tmp_path):
+    pytest.importorskip("fsspec")
+    url, copies, model = "memory://command-line/rows", tmp_path / "copies", tmp_path / "model"
+    assert run("convert", files["two classes"], url).code == 0
+    assert run("fit", url, "--cache", copies, "--output", model).code == 0
+    made = {path: path.stat().st_mtime_ns for path in copies.glob("*.bin")}
+    assert len(made) == 4  # data, indices, indptr, label
+    with_cache = run("evaluate", model, url, "--cache", copies, "--json").json
+    assert with_cache["accuracy"] == run("evaluate", model, url, "--json").json["accuracy"]
+    predicted = run("predict", model, url, "--cache", copies).out
+    assert predicted == run("predict", model, url).out
+    assert made == {path: path.stat().st_mtime_ns for path in copies.glob("*.bin")}
+
+
 def test_sequences_in_folders(run, refused, files, tmp_path):
     folder = tmp_path / "sequences"
     assert run("convert", files["sequences"], folder, "--format", "svm-hmm").code == 0

@@ -104,6 +104,9 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--zero-based", action="store_true", default=None, help="svmlight indices begin at 0"
     )
+    group.add_argument(
+        "--cache", metavar="FOLDER", help="keep copies of a data set at s3://... in this folder"
+    )
 
 
 def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
@@ -127,6 +130,7 @@ def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
         delimiter=chosen.delimiter,
         no_header=chosen.no_header,
         zero_based=chosen.zero_based,
+        cache=chosen.cache,
     )
 
 

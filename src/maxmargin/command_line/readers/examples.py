@@ -134,6 +134,8 @@ class ReaderOptions:
     delimiter: str | None = None
     no_header: bool | None = None
     zero_based: bool | None = None
+    #: a folder for copies of a data set at a URL
+    cache: str | None = None
     #: options that a model file gave: columns of these names may be missing where they are not needed
     from_model: tuple[str, ...] = ()
 

@@ -113,4 +113,4 @@ def _read_columns(path: str, options: ReaderOptions) -> Read:
 def _open_folder(path: str, options: ReaderOptions) -> Read:
     from maxmargin import data
 
-    return Read(OnDisk(data.open(path)), options)
+    return Read(OnDisk(data.open(path, cache=options.cache)), options)
