@@ -49,8 +49,9 @@ from maxmargin.tasks.programs import (
 
 #: relative difference of costs below which two decisions are equally good
 EQUAL = 1e-9
-#: regret, relative to the costs, below which it is attributed to the tolerance of the solver
-OPTIMAL = 1e-6
+#: negative regret, relative to the costs, that is attributed to the solver's tolerance and counts as 0; the
+#: bounds of a fit hold up to it
+OPTIMAL = 1e-8
 #: number of random costs at which the user's solver is tested, and of labeled decisions to compare with
 PROBES, COMPARED = 6, 20
 
