@@ -1,7 +1,7 @@
 """Predict, then optimize: SPO+ to a certified gap, beside PyEPO's gradient steps and least squares.
 
 Data are made by PyEPO's own generators: shortest paths on a 5 x 5 grid, a knapsack of 10 items with three
-capacities (its tutorial's), and tours through 8 cities. Costs are polynomials of the features, of degree 1,
+capacities, and tours through 8 cities. Costs are polynomials of the features, of degree 1,
 2, 4, and 6, times noise between 0.5 and 1.5; the predictor is linear with an intercept. All decisions are
 enumerated, and both programs get the same solver, the smallest of all sums. Requires ``pip install pyepo``.
 """
@@ -22,12 +22,12 @@ DEGREES, SEEDS = (1, 2, 4, 6), (1,)
 TRAIN, TEST, FEATURES, NOISE = 200, 1000, 5, 0.5
 FOLDS, TOL = 3, 1e-2
 CS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-#: PyEPO: the tutorial's, and the choices of the search: as many as there are values of C, and one more
-TUTORIAL = {"rate": 1e-2, "epochs": 10}
+#: PyEPO: a short run as in introductions, and the choices of the search: one more than there are values of C
+SHORT = {"rate": 1e-2, "epochs": 10}
 RATES, EPOCHS = (1e-2, 1e-1), (10, 30, 60)
 METHODS = (
     "least squares",
-    "PyEPO, tutorial",
+    "PyEPO, 10 epochs",
     "PyEPO, searched",
     "maxmargin, C = 0.1",
     "maxmargin, C searched",
@@ -176,8 +176,8 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         if method == "least squares":
             fit = LinearRegression().fit(X, costs)
             W = np.column_stack([fit.coef_, fit.intercept_])
-        elif method == "PyEPO, tutorial":
-            W = by_steps(model, X, costs, TUTORIAL["rate"], (int(TUTORIAL["epochs"]),))[0]
+        elif method == "PyEPO, 10 epochs":
+            W = by_steps(model, X, costs, SHORT["rate"], (int(SHORT["epochs"]),))[0]
         elif method == "PyEPO, searched":
             W, more = searched(model, points, sense, X, costs, folds)
         elif method == "maxmargin, C = 0.1":
@@ -227,8 +227,8 @@ def table(bench: Bench) -> None:
 sets. *test regret* is the sum of the regrets over the sum of the absolute optimal costs; *training SPO+* is
 the mean loss per example. Both searches use the same {FOLDS} folds and score by regret: {len(CS)} values of
 C from {CS[0]:g} to {CS[-1]:g}, or {len(RATES)} learning rates times {len(EPOCHS)} numbers of epochs for
-PyEPO, which takes all numbers of epochs from one run. CPU seconds include the search. PyEPO's tutorial uses
-Adam with rate {TUTORIAL["rate"]:g}, batches of 32, and {TUTORIAL["epochs"]} epochs. tol = {TOL:g}. In
+PyEPO, which takes all numbers of epochs from one run. CPU seconds include the search. PyEPO runs Adam with
+batches of 32; without a search, with rate {SHORT["rate"]:g}. tol = {TOL:g}. In
 `maxmargin` the intercept is a feature that is 1, and penalized as any other; that of PyEPO is a bias.
 """
     bench.save(TITLE, [("regret", "Regret at equal data, folds, and solver", rows, notes)])

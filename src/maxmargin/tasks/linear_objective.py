@@ -146,7 +146,7 @@ class LinearObjective(Task):
             feasible = {"constraints": feasible}
         elif feasible is not None and not callable(feasible) and not isinstance(feasible, Mapping):
             feasible = _points(feasible)
-        self.feasible = feasible
+        self.feasible: Any = feasible
         self.sense = sense
         self._sign = 1.0 if sense == "minimize" else -1.0
         #: the program, if it is the same for all examples
@@ -358,7 +358,8 @@ class LinearObjective(Task):
         if self.feasible is None and not isinstance(x, Mapping):
             raise ValueError("without 'feasible', each input must be a dict with 'constraints'")
         if self.feasible is None or self._program is None:
-            return _read(x if self.feasible is None else self.feasible, n)
+            given: Any = x if self.feasible is None else self.feasible
+            return _read(given, n)
         return self._program
 
     def _minimize(self, costs: Array, x: Any) -> _Answer:
