@@ -1,6 +1,7 @@
-"""Metrics of sequences whose labels mark spans, such as names or chunks.
+"""Metrics of sequences whose labels mark spans, such as names or chunks, and of decisions.
 
-The labels are ``O``, ``B-name``, ``I-name`` (BIO), or also ``E-``, ``S-`` (IOBES) and ``L-``, ``U-`` (BILOU).
+The labels of spans are ``O``, ``B-name``, ``I-name`` (BIO), or also ``E-``, ``S-`` (IOBES) and ``L-``, ``U-``
+(BILOU).
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["SpanScores", "span_f1_score", "span_scores", "spans"]
+import numpy as np
+
+__all__ = ["SpanScores", "regret_score", "span_f1_score", "span_scores", "spans"]
 
 
 class SpanScores(NamedTuple):
@@ -128,3 +131,60 @@ def are_span_labels(labels: Iterable[Any]) -> bool:
     return any(label.startswith("B-") for label in seen) and all(
         label == "O" or label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") for label in seen
     )
+
+
+def regret_score(
+    y_true: Sequence[Any],
+    y_pred: Sequence[Any],
+    *,
+    sense: str = "minimize",
+    normalize: bool = True,
+) -> float:
+    """The regret of decisions: how much more they cost than the optimal decisions. 0 is the best value.
+
+    Parameters
+    ----------
+    y_true : sequence of TrueCosts
+        The true costs of each example with an optimal decision; see :class:`maxmargin.tasks.TrueCosts`.
+    y_pred : sequence of arrays
+        The decision for each example, for instance of ``StructuredSVM.predict``.
+    sense : {"minimize", "maximize"}, default "minimize"
+        "maximize" if the true costs are values.
+    normalize : bool, default True
+        Whether to divide the sum of the regrets by the sum of the absolute optimal costs. Otherwise, it is
+        divided by the number of examples.
+
+    Returns
+    -------
+    float
+        The regret.
+
+    Examples
+    --------
+    >>> from maxmargin.metrics import regret_score
+    >>> from maxmargin.tasks import LinearObjective
+    >>> Y = LinearObjective([[1, 0], [0, 1]]).labels([None, None], [[2.0, 5.0], [6.0, 3.0]])
+    >>> regret_score(Y, [[1, 0], [1, 0]])  # 3 more than 2 + 3
+    0.6
+
+    In a search, it is a loss:
+
+    >>> from sklearn.metrics import make_scorer
+    >>> scoring = make_scorer(regret_score, greater_is_better=False)
+    """
+    if sense not in ("minimize", "maximize"):
+        raise ValueError(f"sense must be 'minimize' or 'maximize', got {sense!r}.")
+    spent, best = [], []
+    for i, (label, decision) in enumerate(zip(y_true, y_pred, strict=True)):
+        if not hasattr(label, "costs"):
+            raise ValueError(f"y_true[{i}] must be a maxmargin.tasks.TrueCosts, got {type(label)}.")
+        spent.append(np.dot(label.costs, decision))
+        best.append(np.dot(label.costs, label.decision))
+    if not best:
+        raise ValueError("there are no examples.")
+    sign = 1.0 if sense == "minimize" else -1.0
+    regret = sign * float(np.sum(np.subtract(spent, best)))
+    size = float(np.abs(best).sum()) if normalize else len(best)
+    if size == 0.0:
+        raise ValueError("all optimal costs are 0: use normalize=False.")
+    return regret / size

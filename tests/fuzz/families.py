@@ -12,6 +12,7 @@ from tests.fuzz import (
     rank,
     scores,
     stream,
+    structured_decisions,
     structured_grammar,
     structured_graph,
     structured_latent,
@@ -33,6 +34,7 @@ STRUCTURED: list[ModuleType] = [
     structured_graph,
     structured_grammar,
     structured_stream,
+    structured_decisions,
 ]
 
 #: kernel machines

@@ -9,6 +9,7 @@ from maxmargin.tasks.graphs.labeling import GraphLabeling
 from maxmargin.tasks.graphs.programs import Relaxed
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
 from maxmargin.tasks.latent import LatentBinary, LatentTask
+from maxmargin.tasks.linear_objective import LinearObjective, TrueCosts
 from maxmargin.tasks.multiple_instance import MultipleInstance
 from maxmargin.tasks.parsing.parsing import Parsing
 
@@ -22,10 +23,12 @@ __all__ = [
     "IntegerProgram",
     "LatentBinary",
     "LatentTask",
+    "LinearObjective",
     "MultipleInstance",
     "Parsing",
     "Relaxed",
     "Task",
+    "TrueCosts",
     "WeightedLabels",
     "WeightedSolution",
     "chow_liu_tree",

@@ -35,7 +35,14 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, Vector, sparsify
 from maxmargin.tasks.base import Bounded, Task
-from maxmargin.tasks.programs import Outcome, Program, read_program, solve_program
+from maxmargin.tasks.programs import (
+    Outcome,
+    Program,
+    check_solution,
+    read_answer,
+    read_program,
+    solve_program,
+)
 from maxmargin.tasks.recombination import recombine
 
 #: solutions and answers stored per example; number of examples stored that ``setup`` did not see
@@ -184,7 +191,7 @@ class IntegerProgram(Task):
             try:
                 program = read_program(x)
                 values, weights = self._label(y)
-                self._check_label(program, values, weights)
+                check_solution(program, values, weights)
             except ValueError as error:
                 raise ValueError(f"example {i}: {str(error).rstrip('.')}.") from error
             self._known[id(x)] = _KnownSolutions(x, program)
@@ -200,28 +207,6 @@ class IntegerProgram(Task):
             )
         self._room = max(UNSEEN, len(self._known))
         return self.dim
-
-    @staticmethod
-    def _check_label(program: Program, values: Array, weights: Array) -> None:
-        n = program.n_variables
-        if values.shape != (n,) or weights.shape != (n,):
-            raise ValueError(
-                f"the label has {values.shape[0]} values and {weights.shape[0]} weights, but there are {n} "
-                "variables"
-            )
-        if not (np.isfinite(weights) & (weights >= 0.0)).all():
-            raise ValueError("the weights of the label must be finite and nonnegative")
-        broken = program.violation(values)
-        if broken is not None:
-            raise ValueError(f"the labeled solution is not feasible: {broken}")
-        inside = (values > program.low) & (values < program.high) & (weights > 0.0)
-        if inside.any():
-            k = np.flatnonzero(inside)[0]
-            raise ValueError(
-                f"variable {k} is labeled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
-                f"{program.high[k]:g}], where the loss |y - label| is not linear. If a solver produced it, "
-                "round it. Otherwise give the variable weight 0 in a WeightedSolution, or use 0/1 variables"
-            )
 
     @staticmethod
     def _label(y: Any) -> tuple[Array, Array]:
@@ -347,23 +332,11 @@ class IntegerProgram(Task):
     def _solve(self, known: _KnownSolutions, costs: Array) -> Outcome:
         if self.solver is None:
             return solve_program(known.program, costs, self.time_limit, self.mip_rel_gap)
-        answer = self.solver(costs, known.x)
-        bound = None
-        if isinstance(answer, Bounded):
-            answer, bound = answer.y, -float(answer.upper)
-            if np.isnan(bound):
-                raise ValueError(
-                    "the bound returned by the solver is NaN. Return infinity if there is no bound."
-                )
-        y = np.asarray(answer, dtype=np.float64)
-        if y.shape != costs.shape:
-            raise ValueError(
-                f"the solver returned an array of shape {y.shape} for {len(costs)} variables."
-            )
-        broken = known.program.violation(y)
+        found = read_answer(self.solver(costs, known.x), costs)
+        broken = None if found.y is None else known.program.violation(found.y)
         if broken is not None:
             raise ValueError(f"the answer of the solver is not feasible: {broken}.")
-        return Outcome(y, float(costs @ y)) if bound is None else Outcome(y, bound, exact=False)
+        return found
 
     @staticmethod
     def _output(program: Program, y: Array) -> Array:

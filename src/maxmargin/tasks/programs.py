@@ -16,6 +16,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from maxmargin.core.matrices import canonical, check_dense
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.tasks.base import Bounded
 
 #: relative violation of a constraint that is accepted; the tolerance of HiGHS is 1e-6
 TOLERANCE = 1e-5
@@ -101,6 +102,46 @@ def read_program(x: Any) -> Program:
         raise ValueError("'integrality' must be 1 (integer) or 0 (continuous) for each variable")
     matrix, lower, upper = _rows(_field(x, "constraints"), n)
     return Program(features, matrix, lower, upper, low, high, kinds)
+
+
+def check_solution(program: Program, values: Array, weights: Array) -> None:
+    """Require a feasible labeled solution, at a bound where its weight is positive."""
+    n = program.n_variables
+    if values.shape != (n,) or weights.shape != (n,):
+        raise ValueError(
+            f"the label has {values.shape[0]} values and {weights.shape[0]} weights, but there are {n} "
+            "variables"
+        )
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise ValueError("the weights of the label must be finite and nonnegative")
+    broken = program.violation(values)
+    if broken is not None:
+        raise ValueError(f"the labeled solution is not feasible: {broken}")
+    inside = (values > program.low) & (values < program.high) & (weights > 0.0)
+    if inside.any():
+        k = np.flatnonzero(inside)[0]
+        raise ValueError(
+            f"variable {k} is labeled {float(values[k])!r}, inside its bounds [{program.low[k]:g}, "
+            f"{program.high[k]:g}], where the loss |y - label| is not linear. If a solver produced it, "
+            "round it. Otherwise give the variable weight 0 in a WeightedSolution, or use 0/1 variables"
+        )
+
+
+def read_answer(answer: Any, costs: Array) -> Outcome:
+    """The answer of a user's solver: a solution with the smallest costs, or a Bounded."""
+    bound = None
+    if isinstance(answer, Bounded):
+        answer, bound = answer.y, -float(answer.upper)
+        if np.isnan(bound):
+            raise ValueError(
+                "the bound returned by the solver is NaN. Return infinity if there is no bound."
+            )
+    y = np.array(answer, dtype=np.float64)  # a copy: the solver may reuse its array
+    if y.shape != costs.shape:
+        raise ValueError(
+            f"the solver returned an array of shape {y.shape} for {len(costs)} variables."
+        )
+    return Outcome(y, float(costs @ y)) if bound is None else Outcome(y, bound, exact=False)
 
 
 def _field(x: Any, name: str) -> Any:
