@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 TITLE = "Converting text to a data set"
-FILES, LINES, REPEATS, KILLS = 8, 12_000, 3, 20
+FILES, LINES, REPEATS, KILLS = 8, 30_000, 5, 20
 QUICK_FILES, QUICK_LINES, QUICK_REPEATS, QUICK_KILLS = 2, 1_000, 1, 2
 PART_BYTES = 2 << 20
 
@@ -221,11 +221,12 @@ def table(bench: Bench) -> None:
     n, size = (QUICK_FILES, QUICK_LINES) if quick else (FILES, LINES)
     repeats, kills = (QUICK_REPEATS, QUICK_KILLS) if quick else (REPEATS, KILLS)
     with scratch() as folder:
-        text = [lines(size, k) for k in range(n)]
-        for k, content in enumerate(text):
-            (folder / f"{k}.svm.gz").write_bytes(gzip.compress(content, 6))
-        (folder / "all.svm").write_bytes(b"".join(text))
-        megabytes = sum(map(len, text)) / 1e6
+        text = lines(size, 0)
+        packed = gzip.compress(text, 6)
+        for k in range(n):
+            (folder / f"{k}.svm.gz").write_bytes(packed)
+        (folder / "all.svm").write_bytes(text)
+        megabytes = n * len(text) / 1e6
         runs: dict[str, list[Cell]] = {"bare": [], "one": [], "two": []}
         for r in range(repeats):
             for kind, cells in runs.items():
@@ -238,9 +239,7 @@ def table(bench: Bench) -> None:
         spec = {"kind": "kills", "source": str(folder / "all.svm"), "folder": str(folder)}
         spec |= {"script": str(script), "kills": kills, "seed": 0}
         dead = bench.run("kills", spec)
-        said = bench.inline("appends", lambda: {"said": appends(folder, 2 if quick else 10)})[
-            "said"
-        ]
+        said = bench.inline("appends", lambda: {"said": appends(folder, 2 if quick else 5)})["said"]
     seconds = {kind: [c["seconds"] for c in cells] for kind, cells in runs.items()}
 
     def ratio(a: str, b: str) -> float:

@@ -27,7 +27,7 @@ import re
 import sys
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
-from typing import Any, Protocol, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -158,25 +158,15 @@ def decode(content: bytes, where: str) -> Manifest:
     return manifest
 
 
-class Contents(Protocol):
-    """The part of a storage that reads manifests."""
-
-    def describe(self, name: str = "") -> str:
-        """The full name, for error messages."""
-
-    def content(self, name: str) -> bytes:
-        """Content of a small file. Raises FileNotFoundError if it does not exist."""
-
-
-def manifest_content(storage: Contents) -> bytes | None:
+def manifest_content(storage: Any) -> bytes | None:
     """The content of the manifest; None if there is no data set."""
     try:
-        return storage.content(NAME)
+        return bytes(storage.content(NAME))
     except FileNotFoundError:
         return None
 
 
-def require_unchanged(storage: Contents, before: bytes | None) -> None:
+def require_unchanged(storage: Any, before: bytes | None) -> None:
     """Raise an error if the manifest is not that of ``before``."""
     if manifest_content(storage) != before:
         raise DatasetError(
