@@ -110,7 +110,8 @@ def convert(
     if part_bytes < 1:
         raise ValueError(f"part_bytes must be positive; got {part_bytes}.")
     storage = storage_for(path, storage_options)
-    Target(storage).new(overwrite)
+    with storage.writing():  # what would prevent the commit is an error now
+        Target(storage).new(overwrite)
     parts = [
         part for file in files for part in _parts(file, format, options, [part_bytes, str(dtype)])
     ]
