@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxmargin.data.compressed import is_compressed, plain_name
@@ -109,6 +108,7 @@ def convert(
     files = [os.fspath(file) for file in ([sources] if one else sources)]  # type: ignore[list-item, union-attr]
     if part_bytes < 1:
         raise ValueError(f"part_bytes must be positive; got {part_bytes}.")
+    path = _absolute(os.fspath(path))
     storage = storage_for(path, storage_options)
     with storage.writing():  # what would prevent the commit is an error now
         Target(storage).new(overwrite)
@@ -119,11 +119,9 @@ def convert(
     left = [part for part in parts if record_of(part.name) not in there]
     try:
         with opened("processes" if engine is None else engine, n_jobs) as workers:
-            n = (
-                workers.n_workers
-                if isinstance(workers, ProcessEngine | ThreadEngine)
-                else len(left)
-            )
+            n = len(left)
+            if isinstance(workers, ProcessEngine | ThreadEngine):
+                n = workers.n_workers
             if left:
                 workers.open(partial(_Worker, path, storage_options, dtype), _shared(left, n))
                 workers.gather(_Worker.run)
@@ -149,9 +147,8 @@ class _Worker:
     def run(self) -> None:
         storage = storage_for(self._path, self._storage_options)
         for part in self._parts:
-            if not is_complete(
-                storage, part.name
-            ):  # it is if another worker died, and the call is repeated
+            # it is complete if another worker died, and the call is repeated
+            if not is_complete(storage, part.name):
                 batches = READERS[part.format](part.source, **part.options)
                 write_part(
                     self._path, batches, part.name,
@@ -188,6 +185,11 @@ def _parts(
         yield Part(name, kind, file, {**options, **piece}, size)
 
 
+def _absolute(path: str) -> str:
+    """A path for workers in other folders."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 def _format(source: str) -> str:
     name = plain_name(source)
     if name.endswith((".csv", ".tsv", ".tab")):
@@ -207,7 +209,7 @@ def _spans(file: str, part_bytes: int) -> Iterator[Piece]:
 
         mark = identity(file)
     else:
-        file = str(Path(file).absolute())  # for workers in other folders
+        file = _absolute(file)
         found = os.stat(file)
         mark = found.st_size, found.st_mtime_ns
     size = mark[0]
@@ -219,9 +221,7 @@ def _spans(file: str, part_bytes: int) -> Iterator[Piece]:
 
 def _row_groups(source: str, part_bytes: int) -> Iterator[Piece]:
     """The row groups of Parquet files, several in a part if they are small."""
-    if "://" not in source:
-        source = str(Path(source).absolute())
-    table = arrow_dataset(source)
+    table = arrow_dataset(source := _absolute(source))
     scheme = f"{source.split('://')[0]}://" if "://" in source else ""
     for fragment in table.get_fragments():
         info = table.filesystem.get_file_info(fragment.path)

@@ -82,12 +82,9 @@ class Target:
         self.storage.commit(manifest.encode(), self._before)
         ours = {file.name for shard in manifest.shards for file in shard.files.values()}
         for name in self._names:
-            is_part = name.startswith(f"{PARTS:04d}-") or RECORD.fullmatch(name)
-            if (
-                (OURS.fullmatch(name) or is_part)
-                and name not in ours
-                and not (keep_parts and is_part)
-            ):
+            is_ours, is_record = OURS.fullmatch(name), RECORD.fullmatch(name)
+            kept = keep_parts and (is_record or name.startswith(f"{PARTS:04d}-"))
+            if (is_ours or is_record) and name not in ours and not kept:
                 self.storage.remove(name)
 
 
