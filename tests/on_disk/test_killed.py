@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -163,3 +165,38 @@ def test_neither_writing_nor_reading_takes_memory_of_the_size_of_the_data(tmp_pa
     out, _ = process.communicate()
     assert process.returncode == 0
     assert int(out) < 160  # MB above the start, of 320 MB that were read
+
+
+CONVERTER = """
+import sys
+from maxmargin import data
+
+if __name__ == "__main__":
+    data.convert(sys.argv[1], sys.argv[2], part_bytes=200)
+"""
+
+
+@posix
+def test_a_killed_conversion_continues_with_the_parts_that_are_missing(tmp_path):
+    text, folder = tmp_path / "rows.svm", tmp_path / "rows"
+    text.write_text("".join(f"{k % 2} 1:{k} 3:0.5\n" for k in range(1000)))
+    process = start(CONVERTER, text, folder)
+    try:
+        while process.poll() is None and len(list(folder.glob("part-*.json"))) < 5:
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    records = list(folder.glob("part-*.json"))
+    complete = {re.search(r'"(0000-\d{15})', path.read_text())[1] for path in records}
+    begun = {name[:20] for name in os.listdir(folder) if name.startswith("0000-")}
+    assert len(begun - complete) <= 1
+    assert not (folder / "manifest.json").exists()
+    found = data.convert(text, folder, part_bytes=200)
+    names = {file.name for shard in found._manifest.shards for file in shard.files.values()}
+    assert complete <= {name[:20] for name in names}  # what was complete was not written again
+    assert set(os.listdir(folder)) == names | {"manifest.json"}
+    found.verify()
+    assert found.fingerprint == data.convert(text, tmp_path / "other", part_bytes=200).fingerprint
