@@ -393,6 +393,38 @@ def test_a_data_set_is_not_replaced_by_accident(run, refused, files, tmp_path):
     assert run("convert", files["several classes"], folder, "--overwrite").code == 0
 
 
+def test_tables_are_converted_by_several_workers(run, refused, table, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    roles = ["--weight", "w", "--group", "q", "--drop", "a"]
+    assert run("convert", table, one, *roles).code == 0
+    assert run("convert", table, two, *roles, "--n-jobs", 2, "--engine", "threads").code == 0
+    assert maxmargin.data.open(one).fingerprint == maxmargin.data.open(two).fingerprint
+    rows, expected = read(one), read(table, weight="w", group="q", drop="a")
+    part = rows.part(0, len(rows))
+    np.testing.assert_array_equal(part.X, expected.X)
+    np.testing.assert_array_equal(part.group, expected.group)
+    assert part.y.tolist() == expected.y.tolist()
+    assert part.names == expected.names == list("bcdef")
+    message = refused("convert", table, tmp_path / "three", "--label", "f")
+    assert "column 'label': " in message
+    assert "--drop NAMES" in message
+
+
+def test_sparse_parquet_files(run, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    columns = [[0], [4], [0, 1], [4, 2]] * 5
+    lists = {"i": columns, "v": [[1.0] * len(row) for row in columns], "y": [1, 2] * 10}
+    pq.write_table(pa.table(lists), path)
+    assert read(path).X.shape == (20, 5)
+    assert run("convert", path, tmp_path / "rows").code == 0
+    found = read(tmp_path / "rows").part(0, 20)
+    assert (found.X != read(path).X).nnz == 0
+    assert found.y.tolist() == read(path).y.tolist()
+    assert run("fit", path, "--json").json["certified"]
+
+
 @pytest.mark.slow
 def test_files_and_data_sets_in_an_object_store(run, files, tmp_path, monkeypatch):
     server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)

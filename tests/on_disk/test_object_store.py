@@ -145,10 +145,11 @@ def test_what_goes_wrong_is_told(store):
 
     files = s3fs.S3FileSystem(**store)
     assert len(files.ls(url, refresh=True)) == 3
-    files.rm("bucket/folder/other/0001-00000.features.bin")
-    with pytest.raises(data.DatasetError, match=r"other/0001-00000\.features\.bin.*missing"):
+    [features] = [f for f in files.ls(url, detail=False) if f.endswith(".features.bin")]
+    files.rm(features)
+    with pytest.raises(data.DatasetError, match=r"other/0001-\d+\.features\.bin.*missing"):
         written.dot(np.ones(3), 0, 3)
-    with pytest.raises(data.DatasetError, match=r"other/0001-00000\.features\.bin.*missing"):
+    with pytest.raises(data.DatasetError, match=r"other/0001-\d+\.features\.bin.*missing"):
         data.open(url, storage_options=store)
 
 

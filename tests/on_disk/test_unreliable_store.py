@@ -96,3 +96,20 @@ def test_a_store_without_locks_is_refused():
         data.DatasetError, match="cannot create an object only if it does not exist"
     ):
         data.write("plain://rows", batches())
+
+
+def test_a_conversion_survives_failures_and_is_refused_before_it_begins(tmp_path, monkeypatch):
+    text = tmp_path / "rows.svm"
+    text.write_text("".join(f"{k % 2} 1:{k} 3:0.5\n" for k in range(300)))
+    local = data.convert(text, tmp_path / "rows", part_bytes=500)
+    monkeypatch.setattr(UnreliableFileSystem, "every", 5)
+    stored = data.convert(text, "unreliable://converted", part_bytes=500)
+    assert UnreliableFileSystem.failures > 3
+    monkeypatch.setattr(UnreliableFileSystem, "every", 0)
+    assert stored.fingerprint == local.fingerprint
+    stored.verify()
+    names = UnreliableFileSystem().ls("unreliable://converted", detail=False)
+    assert not [name for name in names if "part-" in name or "writer.lock" in name]
+    with pytest.raises(data.DatasetError, match="cannot create an object only if"):
+        data.convert(text, "plain://converted")
+    assert not UnreliableFileSystem().exists("plain://converted/manifest.json")

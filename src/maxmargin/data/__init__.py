@@ -1,12 +1,15 @@
 """Feature matrices for training, in memory, on disk or matrix-free."""
 
 from maxmargin.data.columns import LazyColumn
+from maxmargin.data.conversion import convert
+from maxmargin.data.csv_files import read_csv
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
 from maxmargin.data.parquet import read_parquet
+from maxmargin.data.parts import commit, write_part
 from maxmargin.data.sequence_writer import write_sequences
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
@@ -26,13 +29,17 @@ __all__ = [
     "ShardedDesign",
     "TokenVectorizer",
     "as_design",
+    "commit",
+    "convert",
     "hstack",
     "is_design",
     "open",
     "read_conll",
+    "read_csv",
     "read_parquet",
     "read_svmlight",
     "shard_bounds",
     "write",
+    "write_part",
     "write_sequences",
 ]

@@ -17,13 +17,13 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.cached import CachedStorage
 from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
 from maxmargin.data.design import CSRDesign, DenseDesign
-from maxmargin.data.manifest import NAME, DatasetError, Manifest
+from maxmargin.data.manifest import DatasetError, Manifest
 from maxmargin.data.remote import RemoteStorage, require_no_keys
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign, ascends
-from maxmargin.data.storage import Source, Storage, storage_for
+from maxmargin.data.storage import Source, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
+from maxmargin.data.writer import SHARD_BYTES, Target, Writer
 
 AnyArray = npt.NDArray[Any]
 
@@ -81,19 +81,10 @@ def write(
     """
     storage = storage_for(path, storage_options)
     with storage.writing():
-        manifest = new_writer(storage, overwrite, shard_bytes).run(batches, dtype)
+        target = Target(storage).new(overwrite)
+        writer = Writer(storage, None, target.generation(), shard_bytes)
+        manifest = writer.run(batches, dtype, partial(target.commit, keep_parts=not overwrite))
     return Dataset(path, storage_options, manifest)
-
-
-def new_writer(storage: Storage, overwrite: bool, shard_bytes: int) -> Writer:
-    """A writer of a new data set. There must be none yet unless ``overwrite``."""
-    names = storage.sizes()
-    if NAME in names and not overwrite:
-        raise FileExistsError(
-            f"{storage.describe()} already holds a data set. Pass overwrite=True to replace it, "
-            "or append to it with maxmargin.data.open(path).append(batches)."
-        )
-    return Writer(storage, None, next_generation(names), shard_bytes)
 
 
 def open(
@@ -368,13 +359,14 @@ class Dataset:
                 "would have no columns. Write all sequences again with maxmargin.data.write_sequences."
             )
         with self._storage.writing():
-            base = read_manifest(self._storage)
+            target = Target(self._storage)
+            base = target.base()
             if [shard.checksum for shard in base.shards] != self.fingerprint:
                 raise DatasetError(
                     f"{self.path}: the data set has changed since it was opened. Open it again, then append."
                 )
-            generation = next_generation(self._storage.sizes())
-            manifest = Writer(self._storage, base, generation, shard_bytes).run(batches, dtype)
+            writer = Writer(self._storage, base, target.generation(base), shard_bytes)
+            manifest = writer.run(batches, dtype, partial(target.commit, keep_parts=True))
         self._set(manifest)
         return self
 

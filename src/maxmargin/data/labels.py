@@ -61,14 +61,14 @@ class LabelBook:
 
     def summary(self) -> Labels:
         """The summary of labels in the manifest."""
-        counts = self._counts
-        if counts is not None and self.kind == "number":
+        counts, kind = self._counts, self.kind or "none"
+        if counts is not None and kind == "number":
             counts = dict(sorted(counts.items()))  # strings stay in the order of their codes
         return Labels(
-            self.kind or "none",
+            kind,
             "" if self.dtype is None else self.dtype.newbyteorder("<").str,
-            None if counts is None or self.kind == "none" else tuple(counts),
-            None if counts is None or self.kind == "none" else tuple(counts.values()),
+            None if counts is None or kind == "none" else tuple(counts),
+            None if counts is None or kind == "none" else tuple(counts.values()),
         )
 
     def _encode_texts(self, y: AnyArray) -> AnyArray:

@@ -158,6 +158,23 @@ def decode(content: bytes, where: str) -> Manifest:
     return manifest
 
 
+def manifest_content(storage: Any) -> bytes | None:
+    """The content of the manifest; None if there is no data set."""
+    try:
+        return bytes(storage.content(NAME))
+    except FileNotFoundError:
+        return None
+
+
+def require_unchanged(storage: Any, before: bytes | None) -> None:
+    """Raise an error if the manifest is not that of ``before``."""
+    if manifest_content(storage) != before:
+        raise DatasetError(
+            f"{storage.describe()}: another writer has changed the data set in the meantime. Open it again, "
+            "then append."
+        )
+
+
 # -- checks ----------------------------------------------------------------------------------------
 
 #: maximum length of file content quoted in an error

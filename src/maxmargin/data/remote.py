@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.engine import pickles_stay_in_memory
-from maxmargin.data.manifest import DatasetError
+from maxmargin.data.manifest import NAME, DatasetError, require_unchanged
 
 AnyArray = npt.NDArray[Any]
 T = TypeVar("T")
@@ -74,6 +74,14 @@ def opened(url: str) -> IO[bytes]:
     files, path = _filesystem(url, {})
     file: IO[bytes] = files.open(path, "rb")
     return file
+
+
+def identity(url: str) -> tuple[int, str]:
+    """The size of a file, and a mark that changes with its content, as far as the store tells."""
+    files, path = _filesystem(url, {})
+    entry = files.info(path)
+    marks = (entry.get(name) for name in ("ETag", "etag", "mtime", "LastModified", "updated"))
+    return int(entry["size"]), str(next((mark for mark in marks if mark), ""))
 
 
 class RemoteStorage:
@@ -149,6 +157,11 @@ class RemoteStorage:
     def replace(self, name: str, content: bytes) -> None:
         """See :class:`~maxmargin.data.storage.Storage`."""
         self._tried(name, lambda: self._files.pipe_file(self._path(name), content))
+
+    def commit(self, content: bytes, before: bytes | None) -> None:
+        """See :class:`~maxmargin.data.storage.Storage`. The lock of ``writing`` keeps other writers away."""
+        require_unchanged(self, before)
+        self.replace(NAME, content)
 
     def remove(self, name: str) -> None:
         """See :class:`~maxmargin.data.storage.Storage`."""

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.vectors import IntArray
-from maxmargin.data.dataset import Dataset, new_writer
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.manifest import Manifest, Tokens
 from maxmargin.data.storage import LocalStorage, Storage, storage_for
 from maxmargin.data.tokens.sentences import BATCH_ENTRIES, Batch, GrowingVocabulary, Sentences
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer, _known, _matrix
-from maxmargin.data.writer import SHARD_BYTES, Writer
+from maxmargin.data.writer import SHARD_BYTES, Target, Writer
 
 #: the temporary folder, in that of the data set
 TEMPORARY = ".unsorted"
@@ -104,7 +105,9 @@ def write_sequences(
     sentences = Sentences(X, y)
     storage = storage_for(path, storage_options)
     with storage.writing():
-        writer = new_writer(storage, overwrite, _ONE_SHARD)
+        target = Target(storage).new(overwrite)
+        writer = Writer(storage, None, target.generation(), _ONE_SHARD)
+        commit = partial(target.commit, keep_parts=not overwrite)
         batches = sentences.batches()
         first = next(batches, None)
         if first is None:
@@ -122,15 +125,15 @@ def write_sequences(
                     "n_hashed, min_count and vectorizer are for tokens that are dicts or strings, but X has "
                     "matrices: leave them out."
                 )
-            manifest = writer.run((b.stacked(b.matrices()) for b in batches), dtype)
+            manifest = writer.run((b.stacked(b.matrices()) for b in batches), dtype, commit)
         elif vectorizer is not None or n_hashed is not None:
             rows = (batch.stacked(given._rows(batch.X, batch.first)) for batch in batches)
-            manifest = writer.run(rows, dtype, finish)
+            manifest = writer.run(rows, dtype, commit, finish)
         else:
             with _temporary(storage) as folder:
                 unsorted, given, place = _unsorted(folder, batches, min_count, dtype)
                 renamed = _renamed(unsorted, place, len(given.feature_names_))
-                manifest = writer.run(renamed, None, finish)
+                manifest = writer.run(renamed, None, commit, finish)
     return Dataset(path, storage_options, manifest)
 
 

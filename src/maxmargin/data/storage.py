@@ -20,7 +20,9 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import random
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -28,13 +30,16 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.data.manifest import LARGEST, DatasetError
+from maxmargin.data.manifest import LARGEST, NAME, DatasetError, require_unchanged
 
 AnyArray = npt.NDArray[Any]
 
 _PAGE = 4096
 #: maximum number of open files: the columns of two shards
 _FILES = 8
+#: a file that exists while a manifest is replaced, and how often to try to create it, ten times a second
+LOCK = "manifest.lock"
+LOCK_ATTEMPTS = 30
 
 
 class Sections(Protocol):
@@ -85,7 +90,11 @@ class Storage(Source, Protocol):
         """Remove a file if it exists."""
 
     def writing(self) -> contextlib.AbstractContextManager[None]:
-        """Lock held by the writer."""
+        """Lock held by a writer, where storage needs one."""
+
+    def commit(self, content: bytes, before: bytes | None) -> None:
+        """Replace the manifest, unless it differs from ``before`` (None: there was none). Of several writers
+        that began with the same manifest, one succeeds."""
 
 
 class LocalStorage:
@@ -113,6 +122,8 @@ class LocalStorage:
 
     def sizes(self) -> dict[str, int]:
         """See :class:`Storage`."""
+        if not self.folder.exists():
+            return {}
         with os.scandir(self.folder) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if _is_file(entry)}
 
@@ -152,14 +163,24 @@ class LocalStorage:
 
     def replace(self, name: str, content: bytes) -> None:
         """See :class:`Storage`. Written under another name in the same folder, then moved."""
-        temporary = f".{name}.{os.getpid()}"
+        self._replace(name, content, contextlib.nullcontext())
+
+    def commit(self, content: bytes, before: bytes | None) -> None:
+        """See :class:`Storage`."""
+        self._replace(NAME, content, self._unchanged(before))
+
+    def _replace(
+        self, name: str, content: bytes, condition: contextlib.AbstractContextManager[None]
+    ) -> None:
+        temporary = f".{name}.{os.getpid()}-{random.getrandbits(64):x}"
         try:
             file = self.create(temporary)
             with file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(self.folder / temporary, self.folder / name)
+            with condition:
+                os.replace(self.folder / temporary, self.folder / name)
         finally:
             self.remove(temporary)
         with contextlib.suppress(OSError):  # some systems cannot open folders
@@ -169,31 +190,37 @@ class LocalStorage:
             finally:
                 os.close(folder)
 
+    @contextlib.contextmanager
+    def _unchanged(self, before: bytes | None) -> Iterator[None]:
+        """A moment in which no other process replaces the manifest, which is still that of ``before``. A file
+        that one process can create is the lock: locks of the kernel do not work on all shared volumes."""
+        lock = self.folder / LOCK
+        for attempt in range(LOCK_ATTEMPTS):
+            try:
+                os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError:
+                if attempt < LOCK_ATTEMPTS - 1:
+                    time.sleep(0.1)
+        else:
+            raise DatasetError(
+                f"{lock} exists, although another writer needs it for a moment only. If that writer was "
+                "killed, remove the file."
+            )
+        try:
+            require_unchanged(self, before)
+            yield
+        finally:
+            self.remove(LOCK)
+
     def remove(self, name: str) -> None:
         """See :class:`Storage`."""
         (self.folder / name).unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """See :class:`Storage`. A lock on the folder that the kernel frees when its holder dies; where
-        the system has no such locks (Windows), one writer at a time is up to the user."""
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DatasetError(
-                    f"{self.folder}: another process is writing to this data set. Wait until it has finished."
-                ) from None
-            yield
-        finally:
-            os.close(folder)
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """See :class:`Storage`. Not needed: names of files are unique, and ``commit`` refuses the second
+        of two writers."""
+        return contextlib.nullcontext()
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

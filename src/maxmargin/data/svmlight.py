@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
-from maxmargin.data.compressed import opened
+from maxmargin.data.compressed import Span, lines_before, opened
 from maxmargin.data.manifest import shown
 
 AnyArray = npt.NDArray[Any]
@@ -27,6 +27,7 @@ def read_svmlight(
     zero_based: bool = False,
     dtype: Any = np.float64,
     text_bytes: int = TEXT_BYTES,
+    span: Span | None = None,
 ) -> Iterator[Any]:
     """Read batches from an svmlight file, for :func:`write`, with bounded memory.
 
@@ -47,6 +48,8 @@ def read_svmlight(
         Type of the features.
     text_bytes : int
         Bytes of text per batch.
+    span : (int, int), default=None
+        Read only the lines that begin in this range of bytes. Not for compressed files.
 
     Yields
     ------
@@ -71,9 +74,9 @@ def read_svmlight(
             "maxmargin.data.open."
         )
     queries: bool | None = None
-    with opened(name) as file:
+    with opened(name, span) as file:
         for text in _whole_lines(file, text_bytes):
-            batch = _Parsed(text, not zero_based, name, lines)
+            batch = _Parsed(text, not zero_based, name, lines, span)
             lines += int(np.count_nonzero(text == ord("\n")))
             if not batch.rows:
                 continue
@@ -93,7 +96,9 @@ def read_svmlight(
 class _Parsed:
     """The parsed lines of a piece of text."""
 
-    def __init__(self, text: AnyArray, one_based: bool, name: str, first_line: int) -> None:
+    def __init__(
+        self, text: AnyArray, one_based: bool, name: str, first_line: int, span: Span | None
+    ) -> None:
         most_rows = int(np.count_nonzero(text == ord("\n"))) + 1
         most = int(np.count_nonzero(text == ord(":"))) + 1
         labels, queries = np.empty(most_rows), np.empty(most_rows, dtype=np.int64)
@@ -106,7 +111,7 @@ class _Parsed:
 
         def line_of(position: int) -> str:
             number = first_line + int(np.count_nonzero(text[:position] == ord("\n")))
-            return f"{name}, line {number}"
+            return f"{name}, line {number + lines_before(name, span)}"
 
         if wrong != compiled.FINE:
             excerpt = bytes(text[where : where + 30]).decode(errors="replace").split("\n")[0]

@@ -1,12 +1,16 @@
 """Writer of data sets: one pass over the batches, with memory for one batch.
 
 A shard ends with the first row (or sequence) that fills it, so the files depend on the rows alone, not on
-how they are split into batches. Files of a new generation get new names; the manifest is replaced last.
+how they are split into batches. Names of files are unique, so that writers do not disturb each other: after
+the generation, they have 15 random digits and the number of the shard. The manifest is replaced last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -16,18 +20,72 @@ import scipy.sparse as sp
 
 from maxmargin.data.batches import CheckedBatch, about, uniform
 from maxmargin.data.labels import LabelBook
-from maxmargin.data.manifest import NAME, OURS, ColumnFile, Manifest, Shard, checksum
+from maxmargin.data.manifest import (
+    NAME,
+    OURS,
+    ColumnFile,
+    Manifest,
+    Shard,
+    checksum,
+    decode,
+    manifest_content,
+)
 from maxmargin.data.storage import Storage
 
 AnyArray = npt.NDArray[Any]
 
 #: bytes of features after which a shard ends
 SHARD_BYTES = 128 << 20
+#: generation of the files of parts, which are written before their data set exists (``parts``)
+PARTS = 0
+#: the file that is written when a part is complete
+RECORD = re.compile(r"part-([A-Za-z0-9_.-]{1,150})\.json")
 
 
-def next_generation(names: Iterable[str]) -> int:
-    """The generation of a new writer: larger than that of any existing file."""
-    return 1 + max((int(name.split("-")[0]) for name in names if OURS.fullmatch(name)), default=0)
+def token() -> str:
+    """Random digits that make the names of files unique."""
+    return f"{random.SystemRandom().randrange(10**15):015d}"
+
+
+class Target:
+    """A data set that is about to be replaced or extended: its manifest, and the files that are there."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage, self._before = storage, manifest_content(storage)
+        self._names = storage.sizes()
+
+    def new(self, overwrite: bool) -> Target:
+        """Require that there is no data set yet, unless it shall be overwritten."""
+        if self._before is not None and not overwrite:
+            raise FileExistsError(
+                f"{self.storage.describe()} already holds a data set. Pass overwrite=True to replace it, "
+                "or append to it with maxmargin.data.open(path).append(batches)."
+            )
+        return self
+
+    def base(self) -> Manifest:
+        """The data set that is extended."""
+        if self._before is None:
+            raise FileNotFoundError(
+                f"{self.storage.describe(NAME)} does not exist: nothing to append to."
+            )
+        return decode(self._before, self.storage.describe(NAME))
+
+    def generation(self, base: Manifest | None = None) -> int:
+        """Larger than that of any existing file."""
+        known = [int(name.split("-")[0]) for name in self._names if OURS.fullmatch(name)]
+        return 1 + max(known + [base.generation if base else 0])
+
+    def commit(self, manifest: Manifest, *, keep_parts: bool) -> None:
+        """Make this the manifest, unless another writer was faster. Then remove the files of an overwritten
+        data set and of writers that were killed, but not what others have written since the beginning."""
+        self.storage.commit(manifest.encode(), self._before)
+        ours = {file.name for shard in manifest.shards for file in shard.files.values()}
+        for name in self._names:
+            is_ours, is_record = OURS.fullmatch(name), RECORD.fullmatch(name)
+            kept = keep_parts and (is_record or name.startswith(f"{PARTS:04d}-"))
+            if (is_ours or is_record) and name not in ours and not kept:
+                self.storage.remove(name)
 
 
 @dataclass(slots=True)
@@ -96,7 +154,7 @@ class Writer:
         self, storage: Storage, base: Manifest | None, generation: int, shard_bytes: int
     ) -> None:
         self._storage, self._base, self._generation = storage, base, generation
-        self._shard_bytes = shard_bytes
+        self._shard_bytes, self._token = shard_bytes, token()
         self._book = LabelBook(base.labels if base else None)
         self._shards: list[Shard] = []
         self._open: OpenShard | None = None
@@ -114,24 +172,44 @@ class Writer:
         self,
         batches: Iterable[Any],
         dtype: Any,
+        commit: Callable[[Manifest], None] = lambda manifest: None,
         finish: Callable[[Manifest], Manifest] = lambda manifest: manifest,
     ) -> Manifest:
-        """Write all batches, then the manifest, which ``finish`` may complete. On an error, remove the files
-        written so far."""
-        try:
-            for batch in uniform(batches, dtype):
-                if batch.X.shape[0] or batch.lengths is not None:
-                    self._add(batch)
-            self._close()
-            if not self._layout:
+        """Write all batches, then ``commit`` the manifest, which ``finish`` may complete. On an error, remove
+        the files written so far."""
+        with self._discarding():
+            manifest = self._written(batches, dtype)
+            if manifest is None:
                 raise ValueError("batches must not be empty.")
-            manifest = finish(self._manifest())
-            self._storage.replace(NAME, manifest.encode())
-        except BaseException:
-            self._discard()
-            raise
-        self._clean(manifest)
+            manifest = finish(manifest)
+            commit(manifest)
         return manifest
+
+    def run_part(self, batches: Iterable[Any], dtype: Any, record: str) -> None:
+        """Write all batches, then their manifest to ``record``; null if there are no rows."""
+        with self._discarding():
+            manifest = self._written(batches, dtype)
+            self._storage.replace(record, b"null" if manifest is None else manifest.encode())
+
+    def _written(self, batches: Iterable[Any], dtype: Any) -> Manifest | None:
+        for batch in uniform(batches, dtype):
+            if batch.X.shape[0] or batch.lengths is not None:
+                self._add(batch)
+        self._close()
+        return self._manifest() if self._layout else None
+
+    @contextlib.contextmanager
+    def _discarding(self) -> Iterator[None]:
+        """On an error, remove the files written so far."""
+        try:
+            yield
+        except BaseException:
+            if self._open is not None:
+                self._open.discard()
+            for shard in self._shards:
+                for file in shard.files.values():
+                    self._storage.remove(file.name)
+            raise
 
     def _add(self, batch: CheckedBatch) -> None:
         try:
@@ -199,7 +277,7 @@ class Writer:
     ) -> None:
         """Add the units ``first .. last-1`` to the open shard."""
         if self._open is None:
-            prefix = f"{self._generation:04d}-{len(self._shards):05d}"
+            prefix = f"{self._generation:04d}-{self._token}{len(self._shards):05d}"
             self._open = OpenShard(self._storage, prefix, len(self._book), index)
         shard, lo, hi = self._open, int(rows[first]), int(rows[last])
         if self._layout == "dense":
@@ -245,17 +323,3 @@ class Writer:
             generation=self._generation,
             shards=shards,
         )
-
-    def _discard(self) -> None:
-        if self._open is not None:
-            self._open.discard()
-        for shard in self._shards:
-            for file in shard.files.values():
-                self._storage.remove(file.name)
-
-    def _clean(self, manifest: Manifest) -> None:
-        """Remove the files of an overwritten data set and of writers that were killed."""
-        ours = {file.name for shard in manifest.shards for file in shard.files.values()}
-        for name in self._storage.sizes():
-            if OURS.fullmatch(name) and name not in ours:
-                self._storage.remove(name)

@@ -16,6 +16,8 @@ from maxmargin.command_line.readers.examples import (
     Samples,
 )
 
+#: formats that several workers can read
+_IN_PARTS = ("svmlight", "csv", "parquet")
 TARGETS = ("folder", "svmlight", "crfsuite")
 
 DESCRIPTION = """
@@ -23,10 +25,12 @@ Convert a data file.
 
 The result is a folder that fits read in parts, so that it may be larger than memory (also at
 s3://), an svmlight file, or, for sequences with named features, a file of crfsuite.
+
+If the conversion to a folder is interrupted, the same command goes on where it ended.
 """
 EXAMPLES = """
 # a folder, written with little memory
-maxmargin convert big.svm.gz big/
+maxmargin convert big.svm big/ --n-jobs -1
 maxmargin convert table.csv table.svm --label price
 # templates applied, for crfsuite learn
 maxmargin convert train.conll train.crfsuite
@@ -45,6 +49,11 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing data set")
     add_input_options(parser)
+    group = parser.add_argument_group("workers (svmlight, CSV, and Parquet to a folder)")
+    group.add_argument("--n-jobs", type=int, metavar="N", help="number of workers; -1: all cores")
+    group.add_argument(
+        "--engine", metavar="NAME", help="processes (default), threads, ray, ray://host:port"
+    )
     parser.set_defaults(run=run)
 
 
@@ -85,19 +94,30 @@ def _target_format(path: str) -> str:
 
 
 def _write_folder(chosen: argparse.Namespace, options: ReaderOptions) -> Any:
-    """Write a data set; svmlight and Parquet in parts, other formats from memory."""
+    """Write a data set; svmlight, CSV, and Parquet in parts, other formats from memory."""
     from maxmargin import data
     from maxmargin.command_line.readers import table
     from maxmargin.command_line.readers.reading import read_examples
 
-    batches: Any
-    if options.format == "svmlight" and options.group_sizes is None and chosen.source != "-":
-        batches = data.read_svmlight(chosen.source, zero_based=bool(options.zero_based))
-    elif options.format == "parquet":
-        batches = table.parquet_batches(chosen.source, options)[1]
+    source, arguments = chosen.source, dict[str, Any]()
+    if source == "-" or options.format not in _IN_PARTS or options.group_sizes is not None:
+        batches = [_batch(read_examples(source, options).examples, source)]
+        return data.write(chosen.target, batches, overwrite=chosen.overwrite)
+    if options.format == "svmlight":
+        arguments = {"zero_based": bool(options.zero_based)}
+    elif options.format == "csv":
+        arguments = table.csv_arguments(source, options)
     else:
-        batches = [_batch(read_examples(chosen.source, options).examples, chosen.source)]
-    return data.write(chosen.target, batches, overwrite=chosen.overwrite)
+        arguments = table.parquet_arguments(source, options)[1]
+    try:
+        return data.convert(
+            source, chosen.target, format=options.format, overwrite=chosen.overwrite,
+            n_jobs=chosen.n_jobs, engine=chosen.engine, **arguments,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        if options.format == "svmlight":
+            raise
+        raise table.advised(source, error) from error
 
 
 def _batch(examples: Examples, path: str) -> dict[str, Any]:

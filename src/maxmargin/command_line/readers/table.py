@@ -1,17 +1,16 @@
 """Tables of numbers with a label column: CSV and Parquet.
 
-Both are read in batches of columns in the form of :func:`maxmargin.data.read_parquet`.
+Both are read in batches by :mod:`maxmargin.data`; here, columns get their roles.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import (
@@ -21,13 +20,13 @@ from maxmargin.command_line.readers.examples import (
     Samples,
     whole_numbers,
 )
-from maxmargin.data.compressed import opened_text, plain_name
+
+if TYPE_CHECKING:
+    from maxmargin.data.csv_files import CsvFile
 
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
-#: lines that are converted to numbers at a time
-LINES = 1_000
-_ADVICE = (
+ADVICE = (
     "Features must be numbers: encode categories as 0/1 columns, fill in what is missing, or leave columns "
     "out with --drop NAMES."
 )
@@ -45,8 +44,14 @@ def read(path: str, options: ReaderOptions) -> Read:
     y, weight, group = (_joined(found, name) for name in ("y", "weight", "group"))
     if weight is not None and weight.dtype.kind not in "iufb":
         raise CommandError(f"{path}: the weights must be numbers.")
-    X = np.concatenate([batch["X"].to_numpy() for batch in found])
     y = None if y is None else whole_numbers(y)
+    if sp.issparse(found[0]["X"]):
+        width = max(batch["X"].shape[1] for batch in found)
+        for batch in found:
+            batch["X"].resize((batch["X"].shape[0], width))
+        X = sp.vstack([batch["X"] for batch in found], format="csr")
+        return Read(Samples(X, y, weight, group), options)
+    X = np.concatenate([batch["X"].to_numpy() for batch in found])
     return Read(Samples(X, y, weight, group, list(found[0]["X"].columns)), options)
 
 
@@ -70,6 +75,10 @@ class _Roles(NamedTuple):
     label: str | None
     weight: str | None
     group: str | None
+
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments of a reader."""
+        return {"columns": self.features, **{k: getattr(self, k) for k in self._fields[1:]}}
 
 
 def _columns(
@@ -123,94 +132,58 @@ def _label_column(options: ReaderOptions, names: Sequence[str], path: str) -> st
 
 def parquet_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
     """The batches of a Parquet file or folder, and the options with what was found out."""
-    try:
-        import pyarrow.dataset as arrow
-    except ImportError as error:
-        raise CommandError(
-            f'{path} requires the package pyarrow: pip install "maxmargin[arrow]".'
-        ) from error
-    names = arrow.dataset(path, format="parquet").schema.names
-    options, roles = _columns(options, names, path)
-    return options, _parquet_batches(path, roles)
-
-
-def _parquet_batches(path: str, roles: _Roles) -> Batches:
     from maxmargin import data
 
-    features, label, weight, group = roles
+    options, arguments = parquet_arguments(path, options)
+    return options, _advised(path, data.read_parquet(path, **arguments))
+
+
+def parquet_arguments(path: str, options: ReaderOptions) -> tuple[ReaderOptions, dict[str, Any]]:
+    """The arguments of :func:`maxmargin.data.read_parquet`, and the options with what was found out."""
+    from maxmargin.data.parquet import arrow_dataset
+
     try:
-        yield from data.read_parquet(
-            path, label=label, weight=weight, group=group, columns=features
-        )
-    except (TypeError, ValueError) as error:  # of strings, or of missing values
-        raise CommandError(f"{path}: {error} {_ADVICE}") from error
+        names = arrow_dataset(path).schema.names
+    except ImportError as error:
+        raise CommandError(f"{path}: {error}") from error
+    options, roles = _columns(options, names, path)
+    return options, roles.arguments()
 
 
 def csv_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
-    """The batches of a CSV file, whose first line names the columns."""
-    lines = _csv_lines(path, options)
-    _, names = next(lines)
-    options, roles = _columns(options, names, path)
-    return options, _csv_batches(path, lines, names, roles)
+    """The batches of a CSV file, and the options with what was found out. Labels are strings."""
+    options, table, roles = _csv_file(path, options)
+    columns, *special = roles
+    return options, _advised(path, table.batches(columns, *special, text_labels=True))
 
 
-def _csv_lines(path: str, options: ReaderOptions) -> Iterator[tuple[int, list[str]]]:
-    """The names of the columns, then the lines with their numbers; empty lines are left out."""
-    tabs = plain_name(path).endswith((".tsv", ".tab"))
-    with opened_text(path) as file:
-        lines = csv.reader(file, delimiter=options.delimiter or ("\t" if tabs else ","))
-        first = next(lines, None)
-        if not first:
-            raise CommandError(f"{path} is empty.")
-        if options.no_header:
-            yield 0, [f"c{k}" for k in range(len(first))]
-            yield 1, first
-        else:
-            yield 1, [name.strip() for name in first]
-        for line in lines:
-            if line and len(line) != len(first):
-                raise CommandError(
-                    f"{path}, line {lines.line_num}: {len(line)} values for {len(first)} columns."
-                )
-            if line:
-                yield lines.line_num, line
+def csv_arguments(path: str, options: ReaderOptions) -> dict[str, Any]:
+    """The arguments of :func:`maxmargin.data.read_csv`."""
+    options, _, roles = _csv_file(path, options)
+    header = not options.no_header
+    return {**roles.arguments(), "delimiter": options.delimiter, "header": header}
 
 
-def _csv_batches(
-    path: str,
-    lines: Iterator[tuple[int, list[str]]],
-    names: list[str],
-    roles: _Roles,
-) -> Batches:
-    from maxmargin.data.parquet import Features
+def _csv_file(path: str, options: ReaderOptions) -> tuple[ReaderOptions, CsvFile, _Roles]:
+    from maxmargin.data.csv_files import CsvFile
 
-    inputs = [names.index(name) for name in roles.features]
-    special = {"y": roles.label, "weight": roles.weight, "group": roles.group}
-    while chunk := list(islice(lines, LINES)):
-        numbers = [number for number, _ in chunk]
-        columns = list(zip(*(line for _, line in chunk), strict=True))
-        features = [_numbers(columns[k], numbers, names[k], path) for k in inputs]
-        strings = {
-            key: None if name is None else np.char.strip(columns[names.index(name)])
-            for key, name in special.items()
-        }
-        yield {"X": Features(roles.features, features), **strings}
-
-
-def _numbers(texts: Sequence[str], lines: Sequence[int], name: str, path: str) -> AnyArray:
-    """A column of features."""
     try:
-        return np.fromiter(map(float, texts), np.float64, len(texts))
-    except ValueError:
-        pairs = zip(lines, texts, strict=True)
-        line, text = next(pair for pair in pairs if not _is_number(pair[1]))
-    what = f"{text!r} is not a number" if text.strip() else "a value is missing"
-    raise CommandError(f"{path}, line {line}, column {name!r}: {what}. {_ADVICE}")
+        table = CsvFile(path, options.delimiter, not options.no_header)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    options, roles = _columns(options, table.names, path)
+    return options, table, roles
 
 
-def _is_number(text: str) -> bool:
+def _advised(path: str, batches: Batches) -> Batches:
+    """Batches whose errors, of strings or of missing values, say what to do."""
     try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        yield from batches
+    except (TypeError, ValueError) as error:
+        raise advised(path, error) from error
+
+
+def advised(path: str, error: Exception) -> CommandError:
+    """An error of a table, and what to do."""
+    text = str(error)
+    return CommandError(f"{text if path in text else f'{path}: {text}'} {ADVICE}")
