@@ -57,13 +57,13 @@ def fit(risk, **options):
 @pytest.mark.parametrize(
     ("problem", "solver"),
     [
-        (chain, CuttingPlane()),
-        (chain, CuttingPlane(slacks="blocks")),
+        (chain, CuttingPlane(use_cache=True)),
+        (chain, CuttingPlane(use_cache=True, slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
         (chain, CuttingPlane(cache_size=2)),
         (chain, DualCoordinate(batch_size="all")),
         (chain, DualCoordinate(oracle="expensive")),
-        (candidates, CuttingPlane()),
+        (candidates, CuttingPlane(use_cache=True)),
         (candidates, DualCoordinate(batch_size="all")),
         (expensive, CuttingPlane()),
         (expensive, DualCoordinate(oracle="expensive")),
