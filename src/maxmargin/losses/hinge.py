@@ -20,24 +20,24 @@ class CompiledLoss(ScoreLoss):
 
     _compiled: ClassVar[Any]
 
-    @property
     @abstractmethod
-    def _parameter(self) -> Any:
-        """The parameter."""
+    def _arguments(self, y: Labels) -> tuple[Labels, Any]:
+        """The labels for these functions, and the parameter."""
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
-        gradient = np.empty_like(scores)
-        return self._compiled.cut(scores, y, weight, self._parameter, gradient), gradient
+        (y, parameter), gradient = self._arguments(y), np.empty_like(scores)
+        return self._compiled.cut(scores, y, weight, parameter, gradient), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(self._compiled.value(scores, y, weight, self._parameter))
+        y, parameter = self._arguments(y)
+        return float(self._compiled.value(scores, y, weight, parameter))
 
     def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
         """See :meth:`ScoreLoss.slopes`."""
-        out = np.zeros(len(ts))
-        self._compiled.slopes(scores, other, y, weight, self._parameter, ts, out)
+        (y, parameter), out = self._arguments(y), np.zeros(len(ts))
+        self._compiled.slopes(scores, other, y, weight, parameter, ts, out)
         return out
 
     def breakpoints(
@@ -53,7 +53,7 @@ class CompiledLoss(ScoreLoss):
         """See :meth:`ScoreLoss.breakpoints`."""
         if self.smooth:
             return None
-        room, parameter = min(limit, scores.size), self._parameter
+        (y, parameter), room = self._arguments(y), min(limit, scores.size)
         ts, jumps = np.empty(room), np.empty(room)
         count = self._compiled.kinks(scores, other, y, weight, parameter, lo, hi, ts, jumps)
         return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
@@ -91,9 +91,8 @@ class Hinge(CompiledLoss):
         if not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError("labels of the hinge loss must be -1 or +1.")
 
-    @property
-    def _parameter(self) -> float:
-        return self.margin
+    def _arguments(self, y: Labels) -> tuple[Labels, float]:
+        return y, self.margin
 
 
 class CrammerSinger(CompiledLoss):
@@ -138,6 +137,5 @@ class CrammerSinger(CompiledLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         require_classes(y, len(self.cost))
 
-    @property
-    def _parameter(self) -> Array:
-        return self.cost
+    def _arguments(self, y: Labels) -> tuple[Labels, Array]:
+        return y, self.cost

@@ -46,6 +46,5 @@ class SquaredHinge(CompiledLoss):
         if not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError("labels of the squared hinge loss must be -1 or +1.")
 
-    @property
-    def _parameter(self) -> float:
-        return self.margin
+    def _arguments(self, y: Labels) -> tuple[Labels, float]:
+        return y, self.margin
