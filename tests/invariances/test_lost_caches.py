@@ -162,7 +162,7 @@ def rows(engine):
 
 
 def latent_fit(problem, engine):
-    out = minimize_latent(problem(engine), 0.2, solver=CuttingPlane(), max_iter=4)
+    out = minimize_latent(problem(engine), 0.2, solver=CuttingPlane(use_cache=True), max_iter=4)
     return out.w.tobytes(), out.objective, out.latent, len(out.history)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ class CompiledLoss(ScoreLoss):
     """A loss by the compiled functions ``cut``, ``value``, ``slopes``, and, if it is not smooth, ``kinks`` of
     a module. They have one parameter: a margin, or costs."""
 
-    _compiled: ClassVar[Any]
+    _compiled: Any
 
     @abstractmethod
     def _arguments(self, y: Labels) -> tuple[Labels, Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from maxmargin.compiled.chain import Chains, cut_range
 from maxmargin.core.cut import Cut
 from maxmargin.core.ragged import flat_ranges
-from maxmargin.core.vectors import Array, SparseVector, from_pairs, sparsify
+from maxmargin.core.vectors import Array, IntArray, SparseVector, from_pairs, sparsify
 
 #: sorting one entry takes about as long as clearing and searching this many coordinates
 SORTING = 16
@@ -42,7 +42,8 @@ def chain_cut(
     rows, sizes = np.repeat(rows, 2), np.repeat(sizes, 2)
     held = flat_ranges(chains.indptr[rows], sizes)
     kind = np.int32 if dim <= np.iinfo(np.int32).max else np.int64
-    columns = chains.indices[held].astype(kind) * kind(chains.cost.shape[0])
+    columns: IntArray = chains.indices[held].astype(kind)
+    columns *= chains.cost.shape[0]
     columns += np.repeat(found.astype(kind), sizes)
     body = from_pairs(columns, np.repeat(signed, sizes) * chains.data[held], dim)
     tail = _tail(chains, lo, hi, labels, weights)
