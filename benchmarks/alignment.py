@@ -26,7 +26,7 @@ TITLE = "Alignment of proteins"
 POSITIONS, TRAIN, TEST = 60, 150, 100
 SOLVERS = {
     "default": "DualCoordinate()",
-    "1-slack + cache": "CuttingPlane(line_search=False, mu=1.0)",
+    "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False, mu=1.0)",
     "OCA + cache": "CuttingPlane()",
 }
 TOL, C = 1e-2, 0.03
@@ -68,7 +68,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
 
     solvers = {
         "default": DualCoordinate(),
-        "1-slack + cache": CuttingPlane(line_search=False, mu=1.0),
+        "1-slack + cache": CuttingPlane(use_cache=True, line_search=False, mu=1.0),
         "OCA + cache": CuttingPlane(),
     }
     count = (15, 10) if bench.quick else (TRAIN, TEST)

@@ -33,7 +33,7 @@ SETS = {
 }
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False)",
-    "1-slack + cache": "CuttingPlane(line_search=False)",
+    "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False)",
     "OCA on the cached model": "CuttingPlane()",
     "OCA, exact lines": "CuttingPlane() on ScoreRisk(X, y, losses.CandidateHinge())",
     "n-slack": 'DualCoordinate(batch_size="all")',
@@ -81,7 +81,7 @@ def solver(name: str) -> Any:
 
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False),
-        "1-slack + cache": CuttingPlane(line_search=False),
+        "1-slack + cache": CuttingPlane(use_cache=True, line_search=False),
         "OCA on the cached model": CuttingPlane(),
         "OCA, exact lines": CuttingPlane(),
         "n-slack": DualCoordinate(batch_size="all"),

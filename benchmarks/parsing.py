@@ -25,7 +25,7 @@ SHORT, LONG = 15, 40
 C = {"span": 0.3, "zero_one": 1.0}
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False, mu=1.0)",
-    "1-slack + cache": "CuttingPlane(line_search=False, mu=1.0)",
+    "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False, mu=1.0)",
     "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
 }
@@ -38,7 +38,7 @@ def solver(name: str) -> Any:
 
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False, mu=1.0),
-        "1-slack + cache": CuttingPlane(line_search=False, mu=1.0),
+        "1-slack + cache": CuttingPlane(use_cache=True, line_search=False, mu=1.0),
         "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),
     }[name]

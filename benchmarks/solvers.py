@@ -22,7 +22,7 @@ TOL, PASSES, LIMIT = 1e-1, 300, 90.0
 DEFAULT_C = {"conll2000": 0.1, "brown": 0.1}
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False)",
-    "1-slack + cache": "CuttingPlane(line_search=False)",
+    "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False)",
     "OCA on the cached model": "CuttingPlane()",
     "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
@@ -35,7 +35,7 @@ def solver(name: str) -> Any:
 
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False),
-        "1-slack + cache": CuttingPlane(line_search=False),
+        "1-slack + cache": CuttingPlane(use_cache=True, line_search=False),
         "OCA on the cached model": CuttingPlane(),
         "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),

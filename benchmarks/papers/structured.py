@@ -40,7 +40,7 @@ TASKS = {
 }
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False, mu=1.0)",
-    "1-slack + cache": "CuttingPlane(line_search=False, mu=1.0)",
+    "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False, mu=1.0)",
     "OCA + cache": "CuttingPlane()",
     "n-slack 2009": "benchmarks.papers.n_slack.NSlack(every=100)",
     "n-slack": 'DualCoordinate(batch_size="all")',
@@ -57,7 +57,7 @@ def solver(name: str) -> Any:
 
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False, mu=1.0),
-        "1-slack + cache": CuttingPlane(line_search=False, mu=1.0),
+        "1-slack + cache": CuttingPlane(use_cache=True, line_search=False, mu=1.0),
         "OCA + cache": CuttingPlane(),
         "n-slack 2009": NSlack(),
         "n-slack": DualCoordinate(batch_size="all"),

@@ -13,11 +13,11 @@ from maxmargin.solvers import CuttingPlane, RelativeGap
 from maxmargin.tasks import Chain
 
 
-def chain() -> TaskRisk:
+def chain(kind=Chain) -> TaskRisk:
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(6, 4)) for _ in range(60)]
     Y = [(x[:, :3] + rng.normal(size=(6, 3))).argmax(axis=1) for x in X]
-    task = Chain(n_labels=3)
+    task = kind(n_labels=3)
     return TaskRisk(task, X, Y, task.setup(X, Y))
 
 
@@ -44,9 +44,27 @@ def test_caches_of_all_sizes_reach_the_optimum_and_small_ones_call_the_oracle_mo
 
 
 def test_the_default_is_that_of_the_risk():
-    default, same = fit(chain()), fit(chain(), cache_size=CACHE_SIZE)
+    default, same = fit(chain(), use_cache=True), fit(chain(), cache_size=CACHE_SIZE)
     assert default.w.tobytes() == same.w.tobytes()
     assert default.w.tobytes() != fit(chain(), cache_size=2).w.tobytes()
+
+
+class PlainChain(Chain):
+    """The same oracle, in plain Python."""
+
+    def pack(self, X, Y, weights=None):
+        return None
+
+
+def test_without_a_line_search_the_default_caches_where_the_oracle_is_not_compiled():
+    compiled, plain = fit(chain(), line_search=False), fit(chain(PlainChain), line_search=False)
+    cached = fit(chain(), line_search=False, use_cache=True)
+    assert compiled.history[-1].oracle_calls > compiled.n_iter
+    for fitted in (plain, cached):
+        assert fitted.history[-1].oracle_calls < 0.5 * fitted.n_iter
+    for fitted in (compiled, plain, cached):
+        assert fitted.converged
+        assert fitted.lower_bound <= compiled.objective <= 1.001 * fitted.objective
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -58,7 +76,7 @@ def test_no_example_has_more_constraints_than_that(size):
 
 def test_a_risk_can_be_used_with_caches_of_several_sizes_one_after_the_other():
     risk = chain()
-    fit(risk)
+    fit(risk, use_cache=True)
     assert fit(risk, cache_size=2).w.tobytes() == fit(chain(), cache_size=2).w.tobytes()
     assert most_cached(risk) == 2
 

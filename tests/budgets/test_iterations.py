@@ -76,6 +76,19 @@ def test_the_working_set_solution_of_the_tightness_example():
         np.testing.assert_allclose(w[1 : k + 1], -1 / (k + 1))
 
 
+def test_auto_gives_coordinates_up_before_the_stage_that_takes_longest():
+    # each stage of C takes several times as many visits as the last, so at the third the fourth is predicted
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(3000, 200))) * (rng.random((3000, 200)) < 0.4)
+    X *= np.arange(1, 201) ** -0.5
+    y = X @ rng.normal(size=200) + 0.3 * rng.normal(size=3000) > 0
+    svc = LinearSVC(100.0, fit_intercept=False).fit(X, y)
+    first = [r for r in svc.history_ if r["method"] == "coordinate"]
+    assert svc.converged_
+    assert first[-1]["C"] < 100.0 == svc.history_[-1]["C"]
+    assert first[-1]["oracle_calls"] < 150
+
+
 @pytest.mark.data
 def test_iterations_do_not_grow_with_n():
     X, y = require(datasets.covtype)

@@ -17,8 +17,8 @@ SOLVERS = {
     "stream": DualCoordinate(),
     "batch": DualCoordinate(batch_size="all"),
     "1-slack": CuttingPlane(use_cache=False, line_search=False),
-    "1-slack + cache": CuttingPlane(line_search=False),
-    "oca on the cached model": CuttingPlane(),
+    "1-slack + cache": CuttingPlane(use_cache=True, line_search=False),
+    "oca on the cached model": CuttingPlane(use_cache=True),
     "p-slack": CuttingPlane(slacks="blocks", use_cache=False),
 }
 

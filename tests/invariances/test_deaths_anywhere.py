@@ -53,7 +53,7 @@ FITS = {
     "regression": (LinearSVR(epsilon=0.1, solver=CuttingPlane()), X, SCORES[:, 0], WEIGHT),
     "f1": (MeasureSVC("f1", max_iter=30), X, SIGNS, None),
     "ranking": (RankSVM(max_iter=30), X, CLASSES, None),
-    "chain": (SequenceTagger(1.0, solver=CuttingPlane(), tol=1e-3), SEQUENCES, LABELS, None),
+    "chain": (SequenceTagger(1.0, solver=CuttingPlane(use_cache=True)), SEQUENCES, LABELS, None),
     "slack": (
         StructuredSVM(TINY, rescaling="slack", solver=CuttingPlane()),
         VECTORS,

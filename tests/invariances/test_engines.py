@@ -105,8 +105,8 @@ PROBLEMS = [
     (hard, AT_SHARDS),
     (multiclass, None),
     (multiclass, CuttingPlane(space="rows")),
-    (chain, None),
-    (chain, CuttingPlane(slacks="blocks")),
+    (chain, CuttingPlane(use_cache=True)),
+    (chain, CuttingPlane(use_cache=True, slacks="blocks")),
     (chain, CuttingPlane(use_cache=False)),
     (chain, DualCoordinate()),
     (chain, DualCoordinate(batch_size="all")),
@@ -117,7 +117,7 @@ PROBLEMS = [
     (python, DualCoordinate(batch_size=3)),
     (expensive, DualCoordinate(oracle="expensive")),
     (expensive, CuttingPlane()),
-    (candidates, None),
+    (candidates, CuttingPlane(use_cache=True)),
     (candidates, DualCoordinate(batch_size="all")),
 ]
 
@@ -168,7 +168,7 @@ def test_estimators_give_the_same_bits(engines):
             # (method, shard, which call): in the pass over the rows, in the line search, in a step, in a cut
             (binary, None, [("line_evaluate", 0, 2), ("line_slopes", 2, 3), ("line_toward", 0, 2)]),
             # in the oracle, and in a line search on what oracles said before
-            (chain, None, [("measure", 3, 3), ("line_slopes", 12, 5)]),
+            (chain, CuttingPlane(use_cache=True), [("measure", 3, 3), ("line_slopes", 12, 5)]),
             (multiclass, None, [("line_kinks", 17, 3), ("line_cut_toward", 31, 4)]),
             # while a plane is made at the shards, after some were combined, and when the fit starts again
             (hard, AT_SHARDS, [("column_gradient", 0, 1), ("column_plane", 2, 5)]),
@@ -186,7 +186,7 @@ def test_estimators_give_the_same_bits(engines):
             (python, None, [("measure", 2, 2), ("line_kinks", 0, 4)]),
             (python, DualCoordinate(), [("oracle_runs", 1, 1)]),
             # again while what it had lost is computed anew
-            (chain, None, [("line_kinks", 1, 3), ("line_restore", 3, 1)]),
+            (chain, CuttingPlane(use_cache=True), [("line_kinks", 1, 3), ("line_restore", 3, 1)]),
             (expensive, DualCoordinate(oracle="expensive"), [("oracle_for", 4, 3)]),
         ],
     ),

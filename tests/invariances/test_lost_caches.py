@@ -57,13 +57,13 @@ def fit(risk, **options):
 @pytest.mark.parametrize(
     ("problem", "solver"),
     [
-        (chain, CuttingPlane()),
-        (chain, CuttingPlane(slacks="blocks")),
+        (chain, CuttingPlane(use_cache=True)),
+        (chain, CuttingPlane(use_cache=True, slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
         (chain, CuttingPlane(cache_size=2)),
         (chain, DualCoordinate(batch_size="all")),
         (chain, DualCoordinate(oracle="expensive")),
-        (candidates, CuttingPlane()),
+        (candidates, CuttingPlane(use_cache=True)),
         (candidates, DualCoordinate(batch_size="all")),
         (expensive, CuttingPlane()),
         (expensive, DualCoordinate(oracle="expensive")),
@@ -162,7 +162,7 @@ def rows(engine):
 
 
 def latent_fit(problem, engine):
-    out = minimize_latent(problem(engine), 0.2, solver=CuttingPlane(), max_iter=4)
+    out = minimize_latent(problem(engine), 0.2, solver=CuttingPlane(use_cache=True), max_iter=4)
     return out.w.tobytes(), out.objective, out.latent, len(out.history)
 
 

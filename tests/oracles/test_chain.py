@@ -330,3 +330,35 @@ def test_cache_forgets_the_least_recently_used():
     cache.touch(np.array([-1]))
     cache.insert(answer(2))
     assert sorted(cache.scores(probe)) == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cuts_of_few_tokens_among_many_features_are_the_weighted_differences(dtype):
+    rng, K, d = np.random.default_rng(3), 3, 50_000
+    X = [sp.random(T, d, 2e-4, "csr", dtype=dtype, random_state=rng) for T in LENGTHS]
+    Y = [rng.integers(K, size=T) for T in LENGTHS]
+    task, weights = Chain(K), np.array([1.0, 1.0, 0.5, 0.0, 2.0, 1.0, 0.3])
+    dim = task.setup(X, Y)
+    examples = task.pack(X, Y)
+    cache = examples.cache(0, len(X), 2)
+    for lo, hi in ((0, len(X)), (2, 6)):
+        answers = examples.oracle(np.zeros(dim), lo, hi)
+        cut, found = (
+            examples.cut(answers, weights[lo:hi]),
+            np.split(answers.labelings, np.cumsum(LENGTHS[lo:hi])[:-1]),
+        )
+        expected = sum(
+            weights[i]
+            * (dense(task.joint_feature(X[i], z)) - dense(task.joint_feature(X[i], Y[i])))
+            for i, z in zip(range(lo, hi), found, strict=True)
+        )
+        assert isinstance(cut.plane, SparseVector)
+        assert (np.diff(cut.plane.indices) > 0).all()
+        np.testing.assert_allclose(dense(cut.plane), expected, rtol=1e-6, atol=1e-9)
+        assert cut.offset == pytest.approx(weights[lo:hi] @ answers.losses)
+    cache.insert(examples.oracle(np.zeros(dim), 0, len(X)))
+    chosen = np.where(np.diff(cache.pointers) > 0, cache.pointers[:-1], -1)
+    whole = examples.cut(examples.oracle(np.zeros(dim), 0, len(X)), weights)
+    held = cache.cut(chosen, weights)
+    assert held.offset == pytest.approx(whole.offset)
+    np.testing.assert_array_equal(dense(held.plane), dense(whole.plane))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +14,52 @@ from maxmargin.losses.base import Labels, ScoreLoss, require_classes
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
 
-class Hinge(ScoreLoss):
+class CompiledLoss(ScoreLoss):
+    """A loss by the compiled functions ``cut``, ``value``, ``slopes``, and, if it is not smooth, ``kinks`` of
+    a module. They have one parameter: a margin, or costs."""
+
+    _compiled: Any
+
+    @abstractmethod
+    def _arguments(self, y: Labels) -> tuple[Labels, Any]:
+        """The labels for these functions, and the parameter."""
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        (y, parameter), gradient = self._arguments(y), np.empty_like(scores)
+        return self._compiled.cut(scores, y, weight, parameter, gradient), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        y, parameter = self._arguments(y)
+        return float(self._compiled.value(scores, y, weight, parameter))
+
+    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
+        """See :meth:`ScoreLoss.slopes`."""
+        (y, parameter), out = self._arguments(y), np.zeros(len(ts))
+        self._compiled.slopes(scores, other, y, weight, parameter, ts, out)
+        return out
+
+    def breakpoints(
+        self,
+        scores: Array,
+        other: Array,
+        y: Labels,
+        weight: Array,
+        lo: float,
+        hi: float,
+        limit: int,
+    ) -> tuple[Array, Array] | None:
+        """See :meth:`ScoreLoss.breakpoints`."""
+        if self.smooth:
+            return None
+        (y, parameter), room = self._arguments(y), min(limit, scores.size)
+        ts, jumps = np.empty(room), np.empty(room)
+        count = self._compiled.kinks(scores, other, y, weight, parameter, lo, hi, ts, jumps)
+        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+
+
+class Hinge(CompiledLoss):
     """sum_i c_i max(0, margin - y_i s_i) with y in {-1, +1}.
 
     Parameters
@@ -29,6 +77,7 @@ class Hinge(ScoreLoss):
     """
 
     label_kind = "sign"
+    _compiled = hinge
 
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = float(margin)
@@ -42,39 +91,11 @@ class Hinge(ScoreLoss):
         if not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError("labels of the hinge loss must be -1 or +1.")
 
-    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """See :meth:`ScoreLoss.cut`."""
-        gradient = np.empty_like(scores)
-        return hinge.cut(scores, y, weight, self.margin, gradient), gradient
-
-    def value(self, scores: Array, y: Labels, weight: Array) -> float:
-        """See :meth:`ScoreLoss.value`."""
-        return float(hinge.value(scores, y, weight, self.margin))
-
-    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
-        """See :meth:`ScoreLoss.slopes`."""
-        out = np.zeros(len(ts))
-        hinge.slopes(scores, other, y, weight, self.margin, ts, out)
-        return out
-
-    def breakpoints(
-        self,
-        scores: Array,
-        other: Array,
-        y: Labels,
-        weight: Array,
-        lo: float,
-        hi: float,
-        limit: int,
-    ) -> tuple[Array, Array] | None:
-        """See :meth:`ScoreLoss.breakpoints`."""
-        room = min(limit, len(scores))
-        ts, jumps = np.empty(room), np.empty(room)
-        count = hinge.kinks(scores, other, y, weight, self.margin, lo, hi, ts, jumps)
-        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+    def _arguments(self, y: Labels) -> tuple[Labels, float]:
+        return y, self.margin
 
 
-class CrammerSinger(ScoreLoss):
+class CrammerSinger(CompiledLoss):
     """sum_i c_i max_k (cost[y_i, k] + S_ik - S_iy_i) with y in 0..K-1.
 
     Parameters
@@ -93,6 +114,7 @@ class CrammerSinger(ScoreLoss):
     """
 
     label_kind = "class"
+    _compiled = multiclass
 
     def __init__(self, cost: npt.ArrayLike) -> None:
         self.cost: Array = np.ascontiguousarray(cost, dtype=np.float64)
@@ -115,33 +137,5 @@ class CrammerSinger(ScoreLoss):
         """See :meth:`ScoreLoss.check_labels`."""
         require_classes(y, len(self.cost))
 
-    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """See :meth:`ScoreLoss.cut`."""
-        gradient = np.empty_like(scores)
-        return multiclass.cut(scores, y, weight, self.cost, gradient), gradient
-
-    def value(self, scores: Array, y: Labels, weight: Array) -> float:
-        """See :meth:`ScoreLoss.value`."""
-        return float(multiclass.value(scores, y, weight, self.cost))
-
-    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
-        """See :meth:`ScoreLoss.slopes`."""
-        out = np.zeros(len(ts))
-        multiclass.slopes(scores, other, y, weight, self.cost, ts, out)
-        return out
-
-    def breakpoints(
-        self,
-        scores: Array,
-        other: Array,
-        y: Labels,
-        weight: Array,
-        lo: float,
-        hi: float,
-        limit: int,
-    ) -> tuple[Array, Array] | None:
-        """See :meth:`ScoreLoss.breakpoints`."""
-        room = min(limit, scores.size)
-        ts, jumps = np.empty(room), np.empty(room)
-        count = multiclass.kinks(scores, other, y, weight, self.cost, lo, hi, ts, jumps)
-        return None if count < 0 else (ts[:count].copy(), jumps[:count].copy())
+    def _arguments(self, y: Labels) -> tuple[Labels, Array]:
+        return y, self.cost

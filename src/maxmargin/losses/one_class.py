@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.compiled import hinge
+from maxmargin.losses.base import Labels
 from maxmargin.losses.dual_terms import DualTerms
-from maxmargin.losses.hinge import Hinge
+from maxmargin.losses.hinge import CompiledLoss
 
 
-class OneClass(ScoreLoss):
+class OneClass(CompiledLoss):
     """sum_i c_i max(0, 1 - s_i): every sample should score at least one. Labels are ignored.
 
     This is the one-class SVM with its threshold rho fixed at one, so that w is the only variable. The two
@@ -35,34 +35,11 @@ class OneClass(ScoreLoss):
 
     label_kind = "none"
     margin = 1.0
-    _hinge = Hinge(margin)
+    _compiled = hinge
 
     def dual_terms(self, y: Labels) -> DualTerms:
         """See :meth:`ScoreLoss.dual_terms`."""
         return DualTerms(np.ones(len(y)), self.margin)
 
-    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """See :meth:`ScoreLoss.cut`."""
-        return self._hinge.cut(scores, np.ones(len(scores)), weight)
-
-    def value(self, scores: Array, y: Labels, weight: Array) -> float:
-        """See :meth:`ScoreLoss.value`."""
-        return self._hinge.value(scores, np.ones(len(scores)), weight)
-
-    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
-        """See :meth:`ScoreLoss.slopes`."""
-        return self._hinge.slopes(scores, other, np.ones(len(scores)), weight, ts)
-
-    def breakpoints(
-        self,
-        scores: Array,
-        other: Array,
-        y: Labels,
-        weight: Array,
-        lo: float,
-        hi: float,
-        limit: int,
-    ) -> tuple[Array, Array] | None:
-        """See :meth:`ScoreLoss.breakpoints`."""
-        ones = np.ones(len(scores))
-        return self._hinge.breakpoints(scores, other, ones, weight, lo, hi, limit)
+    def _arguments(self, y: Labels) -> tuple[Labels, float]:
+        return np.ones(len(y)), self.margin

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import squared_hinge
-from maxmargin.core.vectors import Array
-from maxmargin.losses.base import Labels, ScoreLoss
+from maxmargin.losses.base import Labels
 from maxmargin.losses.dual_terms import DualTerms
+from maxmargin.losses.hinge import CompiledLoss
 
 
-class SquaredHinge(ScoreLoss):
+class SquaredHinge(CompiledLoss):
     """sum_i c_i max(0, margin - y_i s_i)^2 with y in {-1, +1}: scikit-learn's ``loss="squared_hinge"``.
 
     Parameters
@@ -32,6 +32,7 @@ class SquaredHinge(ScoreLoss):
 
     label_kind = "sign"
     smooth = True
+    _compiled = squared_hinge
 
     def __init__(self, margin: float = 1.0) -> None:
         self.margin = float(margin)
@@ -45,17 +46,5 @@ class SquaredHinge(ScoreLoss):
         if not ((y == 1.0) | (y == -1.0)).all():
             raise ValueError("labels of the squared hinge loss must be -1 or +1.")
 
-    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
-        """See :meth:`ScoreLoss.cut`."""
-        gradient = np.empty_like(scores)
-        return squared_hinge.cut(scores, y, weight, self.margin, gradient), gradient
-
-    def value(self, scores: Array, y: Labels, weight: Array) -> float:
-        """See :meth:`ScoreLoss.value`."""
-        return float(squared_hinge.value(scores, y, weight, self.margin))
-
-    def slopes(self, scores: Array, other: Array, y: Labels, weight: Array, ts: Array) -> Array:
-        """See :meth:`ScoreLoss.slopes`."""
-        out = np.zeros(len(ts))
-        squared_hinge.slopes(scores, other, y, weight, self.margin, ts, out)
-        return out
+    def _arguments(self, y: Labels) -> tuple[Labels, float]:
+        return y, self.margin

@@ -47,7 +47,8 @@ from maxmargin.solvers.row_ascent import (
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
-#: how many times that work is allowed before planes take over: often they need more iterations than assumed
+#: how many times that work is allowed before planes take over, if there are more than ``MANY_FEATURES``: then
+#: they often need more iterations than assumed
 PATIENCE = 2.0
 #: above this length of w, planes and their Gram matrix cost more than the data
 MANY_COORDINATES = 20_000
@@ -140,7 +141,8 @@ def plan(problem: Problem) -> list[Phase]:
     if cheap:
         return [Phase("coordinate", newton_cost(problem)), Phase("newton", forever), *last[:1]]
     if few:
-        return [Phase("coordinate", PATIENCE * planes_cost(problem)), *last]
+        patience = 1.0 if few_features else PATIENCE
+        return [Phase("coordinate", patience * planes_cost(problem)), *last]
     if problem.dim <= MANY_COORDINATES:
         # as many features as rows: few planes are enough if features are correlated, and a reduced problem
         # as large as the problem is needed if they are not

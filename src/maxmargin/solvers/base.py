@@ -31,6 +31,7 @@ class Problem:
     base: float
     regularizer: SquaredNorm
     has_cache: bool
+    cache_saves: bool
     stopping: StoppingRule
     random_state: int = 0
     #: the size of the problem over rows, and the methods that can solve it

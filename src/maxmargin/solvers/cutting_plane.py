@@ -12,10 +12,10 @@ and Sonnenburg (OCAS, OCAM) differ in two places only. Per iteration:
 If scores are linear in w, the values along the line and at w_c need no pass over the data. An iteration then
 costs one product with X and one transposed product over the margin violators.
 
-If the argmax is expensive (the risk offers ``caching``), the loop runs on the *cached model*: the risk over
-the constraints found so far, which is a lower bound on R with linear scores. The real oracle is called only
-when the model is solved to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next
-cut, new constraints and a true upper bound.
+If the risk offers ``caching``, the loop can run on the *cached model*: the risk over the constraints found so
+far, which is a lower bound on R with linear scores. The real oracle is called only when the model is solved
+to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next cut, new constraints and a
+true upper bound. It takes more iterations, so it pays where the oracle is expensive, or for the line search.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ QP_EFFORT = 0.01
 IN_VAIN, HARDLY = 5, 1e-4
 #: the oracle is called at the latest when the cached model is solved to this fraction of the tolerance
 MODEL_TOL = 0.3
+#: number of examples from which the line search on cached constraints saves time although the oracle is cheap
+CACHED_LINES = 500
 #: iterations before a budget takes effect
 JUDGED_FROM = 30
 
@@ -89,8 +91,11 @@ class CuttingPlane:
         features per row, and on a cluster whose driver cannot hold many vectors of the length of w. An
         iteration costs the same two products, and the certificate is the same. It requires a penalized
         intercept or none, and starts at zero or from a result of its own.
-    use_cache : bool, default True
-        Run on cached constraints between calls of the oracle, if the risk keeps them.
+    use_cache : bool, optional
+        Run on cached constraints between calls of the oracle, if the risk keeps them. By default where that
+        saves time: if the oracle takes longer than the values of the cached constraints, as it does for all
+        tasks except compiled ones (chains, listed candidates); there for the line search, which needs the
+        cache, from 500 examples on.
     cache_size : int, optional
         Number of constraints that are cached per example (f in the paper of Joachims, Finley and Yu). The
         least recently used are dropped. By default what the risk does: 10 for structured outputs. A smaller
@@ -114,7 +119,7 @@ class CuttingPlane:
     max_planes: int | None = None
     idle: int = 50
     space: Literal["features", "rows"] = "features"
-    use_cache: bool = True
+    use_cache: bool | None = None
     cache_size: int | None = None
     model_effort: float = 0.3
 
@@ -144,6 +149,13 @@ class CuttingPlane:
         """Evaluations; for ``space="rows"`` also shards that store planes."""
         return Needs(wide=self.space == "rows")
 
+    def _caches(self, problem: Problem) -> bool:
+        """Whether to run on the cached model."""
+        if self.use_cache is not None or not problem.has_cache:
+            return problem.has_cache and bool(self.use_cache)
+        for_lines = self.line_search and problem.n_examples >= CACHED_LINES
+        return for_lines or self.cache_size is not None or problem.cache_saves
+
     def _planes_that_fit(self, first: list[Cut]) -> int:
         """Planes per block that fit into memory, estimated from the first ones."""
         if self.max_planes is not None:
@@ -160,7 +172,7 @@ class CuttingPlane:
         """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left, or
         when the reduced problem must be solved precisely and ``precise`` is False."""
         C, omega = problem.C, problem.regularizer
-        per_block, cached = self.slacks == "blocks", problem.has_cache and self.use_cache
+        per_block, cached = self.slacks == "blocks", self._caches(problem)
         place = state.take_position("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
@@ -270,7 +282,7 @@ class CuttingPlane:
         barren: bool,
     ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
         """Move the incumbent toward the trial; where the next cut is taken, and the step."""
-        cached = problem.has_cache and self.use_cache
+        cached = self._caches(problem)
         if not (self.line_search and moves_along_lines(trial)):
             if cached or _objective(problem, trial) < _objective(problem, incumbent.best):
                 incumbent.best = trial

@@ -337,7 +337,7 @@ def prepare(
 def problem_of(
     risk: Risk, C: float, regularizer: SquaredNorm, stopping: StoppingRule, random_state: int
 ) -> Problem:
-    rows = risk.offers.row_duals
+    rows, caching = risk.offers.row_duals, risk.offers.caching
     return Problem(
         dim=risk.dim,
         n_blocks=risk.n_blocks,
@@ -345,7 +345,8 @@ def problem_of(
         C=float(C),
         base=risk.lower_bound,
         regularizer=regularizer,
-        has_cache=risk.offers.caching is not None,
+        has_cache=caching is not None,
+        cache_saves=caching is not None and caching.cache_saves,
         stopping=stopping,
         random_state=random_state,
         shape=NO_ROWS if rows is None else rows.shape,

@@ -15,8 +15,11 @@ So the simplex is an equality, and the paper's single step is a pair step with p
 
 ``batch_size`` oracle calls see the same w, so that an engine can answer them at the same time. With all
 examples in one batch, exploring is confirming: algorithm 1 of Joachims, Finley and Yu (n-slack), whose
-reduced problem is solved by the epochs. Where the oracle is expensive (a call costs more than epochs over all
-the sets), a pass is cut into pieces with epochs over all examples after each, and more examples are skipped.
+reduced problem is solved by the epochs. There are two differences: constraints of all examples are added at
+one w, while the paper solves the reduced problem after each one; and the fit ends by the gap of the sum over
+the examples, while the paper goes on until no example violates its slack by more than epsilon. Where the
+oracle is expensive (a call costs more than epochs over all the sets), a pass is cut into pieces with epochs
+over all examples after each, and more examples are skipped.
 
 Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Several blocks of
 them can be visited at the same time (:mod:`maxmargin.duals.row_blocks`), and rows that are not in memory are
@@ -101,7 +104,9 @@ class DualCoordinate:
     batch_size : int or "all", optional
         Examples whose oracle calls see the same weights, so that an engine with as many workers can answer
         them at the same time. The result depends on it, and not on the number of workers. ``"all"`` is the
-        n-slack algorithm of Joachims, Finley and Yu. The default depends on the task and not on the engine:
+        n-slack algorithm of Joachims, Finley and Yu, except that constraints of all examples are added at the
+        same weights, and that the fit ends by the gap of the sum over the examples instead of by that of each
+        example. The default depends on the task and not on the engine:
         1 if the task's visits are compiled (chains, candidates), so that every call sees the newest weights;
         16 for other tasks (2 to 15 if there are fewer than 320 examples, 1 if there are fewer than 16); 4 if
         the oracle is expensive (fewer if there are fewer than 80 examples).

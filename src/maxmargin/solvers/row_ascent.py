@@ -210,10 +210,12 @@ class PlaneDual:
 
 @dataclass(slots=True)
 class RowProgress:
-    """Stages left, work done in earlier stages and in this one, and the last step and ratio of estimates."""
+    """Stages left; work done in all earlier stages, in the one before, and in this one; and the last step and
+    ratio of estimates."""
 
     stages: list[float]
     spent: float = 0.0
+    before: float = 0.0
     visited: float = 0.0
     guess: float = 1.0
     ratio: float = RATIO[2]
@@ -268,7 +270,8 @@ def ascend(
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
-        progress, place = RowProgress(progress.stages[1:], progress.spent + progress.visited), None
+        visited = progress.visited
+        progress, place = RowProgress(progress.stages[1:], progress.spent + visited, visited), None
 
 
 @dataclass(slots=True, eq=False)
@@ -340,8 +343,11 @@ class _Stage:
                 state.stop = "stalled" if final else None
                 return
             left = outlook.remaining(progress.visited, gap, allowed)
-            if left > 0.0:  # each later stage is expected to take as long as this one
-                left += (len(progress.stages) - 1) * (progress.visited + left)
+            if left > 0.0:
+                # each later stage takes longer than this one, as this one takes longer than the last
+                whole = progress.visited + left
+                growth = min(max(whole / (progress.before or whole), 1.0), STAGE)
+                left += (len(progress.stages) - 1) * growth * whole
             if left > budget or progress.spent + progress.visited > budget:
                 state.gave_up = True
                 return

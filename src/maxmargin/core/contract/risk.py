@@ -26,8 +26,12 @@ from maxmargin.core.vectors import Array, Vector
 
 
 class CachingRisk(Protocol):
-    """A risk with a cache of constraints: there ``evaluate(w, exact=False)`` is cheaper than an exact
-    evaluation, and a lower bound."""
+    """A risk with a cache of constraints: there ``evaluate(w, exact=False)`` is a lower bound, and points
+    move along lines."""
+
+    @property
+    def cache_saves(self) -> bool:
+        """Whether it takes much less time than an exact evaluation."""
 
     def resize_cache(self, size: int) -> None:
         """Cache ``size`` constraints per example from now on; a cache of another size is dropped. Points of
@@ -63,7 +67,7 @@ class Capabilities:
     numbered_planes : NumberedPlanes, optional
         Points are combinations of numbered planes, which must be compacted from time to time.
     caching : CachingRisk, optional
-        A cache of constraints, from which an evaluation is cheaper.
+        A cache of constraints, the risk over which is a lower bound.
     proved : ProvedRisk, optional
         Bounds on rounding errors.
 

@@ -232,6 +232,11 @@ class TaskRisk:
         """What is known of a point; not enough if the caches are to have its answers, and do not."""
         return next((v for at, v, held in self._known if at is w and held >= self._cached), None)
 
+    @property
+    def cache_saves(self) -> bool:
+        """Compiled oracles take as long as the values of ten cached constraints, or less."""
+        return isinstance(self._examples, PlainExamples)
+
     def resize_cache(self, size: int) -> None:
         """See :class:`maxmargin.core.contract.risk.CachingRisk`."""
         if size != self._cache_size:

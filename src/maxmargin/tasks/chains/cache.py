@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled.chain import Chains
-from maxmargin.compiled.chain_cache import Slots, cache_cut, cache_values, insert_answers
+from maxmargin.compiled.chain_cache import Slots, cache_values, insert_answers
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.cut import Cut
-from maxmargin.core.vectors import Array, IntArray, sparsify
+from maxmargin.core.ragged import flat_ranges
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.tasks.chains.cuts import chain_cut
 
 
 class ChainCache:
@@ -24,7 +26,6 @@ class ChainCache:
         tokens = int(chains.starts[hi] - chains.starts[lo])
         self._chains = chains
         self._now = 0
-        self._dim = chains.n_features * chains.cost.shape[0] + len(chains.penalty)
         self._slots = Slots(
             lo=lo,
             size=size,
@@ -59,9 +60,17 @@ class ChainCache:
         self._slots.clock[used * self._slots.size + self._slot(chosen)[used]] = self._now
 
     def cut(self, chosen: IntArray, weights: Array) -> Cut:
-        plane = np.zeros(self._dim)
-        offset = cache_cut(self._chains, self._slots, self._slot(chosen), weights, plane)
-        return Cut(float(offset), sparsify(plane))
+        slots, chains = self._slots, self._chains
+        first, last = slots.lo, slots.lo + len(chosen)
+        starts, used = chains.starts, np.flatnonzero(chosen >= 0)
+        places = self._slot(chosen)[used]
+        labels = chains.truth[starts[first] : starts[last]].copy()
+        losses = np.zeros(len(chosen))
+        losses[used] = slots.loss[used * slots.size + places]
+        begin, sizes = starts[first + used] - starts[first], np.diff(starts)[first + used]
+        held = flat_ranges(slots.size * begin + places * sizes, sizes)
+        labels[flat_ranges(begin, sizes)] = slots.labels[held]
+        return chain_cut(chains, first, last, labels, losses, weights)
 
     def _slot(self, chosen: IntArray) -> IntArray:
         """Slots within their examples, from entry numbers."""

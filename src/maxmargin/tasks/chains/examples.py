@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.compiled.chain import Chains, cut_range, oracle_range, predict_range
+from maxmargin.compiled.chain import Chains, oracle_range, predict_range
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in, stacked
-from maxmargin.core.vectors import Array, all_writable, sparsify, writable
+from maxmargin.core.vectors import Array, all_writable, writable
 from maxmargin.data.mapped import MappedRows
 from maxmargin.tasks.chains.cache import ChainCache
+from maxmargin.tasks.chains.cuts import chain_cut
 from maxmargin.tasks.chains.working_sets import ChainWorkingSets
 
 Labels = npt.NDArray[Any]
@@ -152,9 +153,8 @@ class ChainExamples:
         return Answers(lo, hi, labels, losses, values, values)
 
     def cut(self, answers: Answers, weights: Array) -> Cut:
-        plane = np.zeros(self.dim)
-        cut_range(self.chains, answers.lo, answers.hi, answers.labelings, weights, plane)
-        return Cut(float(np.sum(weights * answers.losses)), sparsify(plane))
+        losses = answers.losses
+        return chain_cut(self.chains, answers.lo, answers.hi, answers.labelings, losses, weights)
 
     def cache(self, lo: int, hi: int, size: int) -> ChainCache:
         return ChainCache(self.chains, lo, hi, size)
