@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+    from maxmargin.estimators.kernel.kernel_svr import KernelSVR
     from maxmargin.estimators.linear.linear_svc import LinearSVC
     from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
     from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -41,6 +42,7 @@ __all__ = [
     "GrammarParser",
     "GraphLabeler",
     "KernelSVC",
+    "KernelSVR",
     "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",
@@ -89,6 +91,7 @@ _HOMES = {
     "GrammarParser": "estimators.structured.grammar_parser",
     "GraphLabeler": "estimators.structured.graph_labeler",
     "KernelSVC": "estimators.kernel.kernel_svc",
+    "KernelSVR": "estimators.kernel.kernel_svr",
     "LatentStructuredSVM": "estimators.structured.latent_structured_svm",
     "LinearSVC": "estimators.linear.linear_svc",
     "LinearSVCCV": "estimators.linear.linear_svc_cv",

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.kernel.kernel_svr import KernelSVR
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
@@ -43,6 +44,7 @@ SavedEstimator: TypeAlias = (
     | KernelSVC
     | LatentStructuredSVM
     | LinearSVC
+    | KernelSVR
     | LinearSVR
     | MeasureSVC
     | RankSVM
