@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators.kernel.kernel_svc import KernelSVC
     from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+    from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
     from maxmargin.estimators.linear.linear_svc import LinearSVC
     from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
     from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -48,6 +49,7 @@ __all__ = [
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
+    "OneClassSVM",
     "RankSVM",
     "SequenceTagger",
     "SequenceTaggerCV",
@@ -97,6 +99,7 @@ _HOMES = {
     "LinearSVCCV": "estimators.linear.linear_svc_cv",
     "LinearSVR": "estimators.linear.linear_svr",
     "MeasureSVC": "estimators.linear.measure_svc",
+    "OneClassSVM": "estimators.kernel.one_class_svm",
     "RankSVM": "estimators.linear.rank_svm",
     "SequenceTagger": "estimators.structured.sequence_tagger",
     "SequenceTaggerCV": "estimators.structured.sequence_tagger_cv",

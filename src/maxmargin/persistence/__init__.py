@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
@@ -47,6 +48,7 @@ SavedEstimator: TypeAlias = (
     | KernelSVR
     | LinearSVR
     | MeasureSVC
+    | OneClassSVM
     | RankSVM
     | SequenceTagger
     | StructuredSVM

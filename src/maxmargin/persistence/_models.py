@@ -15,6 +15,7 @@ from maxmargin.core.user_warnings import warn_user
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
@@ -123,6 +124,12 @@ _EXPANSION: Fields = {
     "kernel_": f.of_type(*KERNELS),
     "extras": f.Field(_check_extras),
 }
+_ONE_CLASS: Fields = {
+    **_EXPANSION,
+    "_weights": f.optional(f.array("d")),
+    **{name: f.of_type(float) for name in ("C_", "nu_", "offset_")},
+    "n_fits_": f.count(1),
+}
 _KERNEL: Fields = {"classes_": f.classes("classes"), **_EXPANSION}
 
 
@@ -142,7 +149,7 @@ def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 
 def _read_kernel_svr(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     if (sizes["classes"], sizes["height"], sizes["intercepts"]) != (1, 1, 1):
-        raise FormatError("a regression has one function")
+        raise FormatError("there is more than one function")
     return _read_expansion(stored, sizes)
 
 
@@ -392,6 +399,7 @@ MODELS: dict[str, Model] = {
         Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
         Model(LinearSVR, _REGRESSION, read=_read_linear),
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
+        Model(OneClassSVM, _ONE_CLASS, _kernel_values, _read_kernel_svr),
         Model(RankSVM, _RANKER),
         Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
         Model(StructuredSVM, _STRUCTURED, _task_name, _read_structured),

@@ -125,7 +125,14 @@ class KernelMachine(CertifiedEstimator):
     # -- problems of one function ------------------------------------------------------------------
 
     def _problem(
-        self, X: Any, kernel: Kernel, y: Array, weight: Array, loss: ScoreLoss, intercept: bool
+        self,
+        X: Any,
+        kernel: Kernel,
+        y: Array,
+        weight: Array,
+        loss: ScoreLoss,
+        intercept: bool,
+        start: Array | None = None,
     ) -> KernelProblem:
         """One problem over the rows with positive weight."""
         require_positive_weight(weight)
@@ -142,7 +149,7 @@ class KernelMachine(CertifiedEstimator):
             fit_intercept=intercept,
             memory=int(min(self.memory, sys.maxsize)),
             loss=loss,
-            start=self._previous(len(weight), rows),
+            start=self._previous(len(weight), rows) if start is None else start,
             rows=rows,
         )
 
