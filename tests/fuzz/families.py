@@ -7,6 +7,7 @@ from types import ModuleType
 from tests.fuzz import (
     grid,
     kernel,
+    kernel_scores,
     measure,
     path,
     rank,
@@ -36,7 +37,7 @@ STRUCTURED: list[ModuleType] = [
 ]
 
 #: kernel machines
-KERNEL: list[ModuleType] = [kernel]
+KERNEL: list[ModuleType] = [kernel, kernel_scores]
 
 FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 
