@@ -13,8 +13,8 @@ samples; for scores of margins and for the tokens of sequences, this example has
 # The recipe
 # ----------
 # Take one number for each label, the larger, the more likely. The *depth* of a label is how far it is below
-# the largest one. If n samples are exchangeable with a new one, then the depth of its true label is at most the
-# k-th smallest of theirs with a probability of at least k / (n + 1). So keep all labels up to that depth.
+# the largest one. If n samples are exchangeable with a new one, then the depth of its true label is at most
+# the k-th smallest of theirs with a probability of at least k / (n + 1). So keep all labels up to that depth.
 
 import matplotlib.pyplot as plt
 import numpy as np

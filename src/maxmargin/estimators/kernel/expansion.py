@@ -75,9 +75,8 @@ class FittedExpansion:
 
     def __getstate__(self) -> Any:
         """Without the packed support vectors, which are made when they are needed."""
-        state = dict(super().__getstate__())  # type: ignore[misc]
-        state.pop("_evaluator", None)
-        return state
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_evaluator"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -66,6 +66,8 @@ class KernelSVC(KernelDecision, KernelMachine):
     {C}
         It multiplies a sum over samples, as in scikit-learn.
     {kernel}
+        With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
+        samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
     {gamma}
     {degree}
     {coef0}
@@ -106,7 +108,7 @@ class KernelSVC(KernelDecision, KernelMachine):
     support_ : array of shape (n_SV,)
         Indices of the support vectors, sorted by class and then ascending.
     support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors.
+        The support vectors; empty with ``kernel="precomputed"``.
     n_support_ : array of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : array of shape (n_outputs, n_SV)

@@ -41,8 +41,8 @@ class KernelMachine(CertifiedEstimator):
     warm_start: bool
     #: workers are threads
     engine = "threads"
-    #: names of methods
-    _methods: tuple[str, ...] = tuple(NAMED)
+    #: names of methods; None for all
+    _methods: tuple[str, ...] | None = None
 
     def _settings(self) -> Any:
         """The settings of the method, after checks of the parameters that do not depend on the data."""
@@ -50,10 +50,12 @@ class KernelMachine(CertifiedEstimator):
             value = getattr(self, name)
             if not isinstance(value, Real) or not float(value) >= 0.0:
                 raise ValueError(f"{name}={value!r}: use a nonnegative number.")
-        settings, known = self.method, {name: NAMED[name] for name in self._methods}
+        settings, known, allowed = self.method, NAMED, set(METHODS)
+        if self._methods is not None:
+            known = {name: NAMED[name] for name in self._methods}
+            allowed = {type(own) for own in known.values()}
         if isinstance(settings, str):
             settings = known.get(settings)
-        allowed = {type(own) for own in known.values()}
         if type(settings) not in allowed:
             kinds = ", ".join(cls.__name__ for cls in METHODS if cls in allowed)
             raise ValueError(

@@ -135,6 +135,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     """
 
     C_: float
+    offset_: float
     _weights: Array | None = None
     n_support_: IntArray
     method = "exact"
