@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+    from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+    from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
     from maxmargin.estimators.linear.linear_svc import LinearSVC
     from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
     from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -41,11 +43,13 @@ __all__ = [
     "GrammarParser",
     "GraphLabeler",
     "KernelSVC",
+    "KernelSVR",
     "LatentStructuredSVM",
     "LinearSVC",
     "LinearSVCCV",
     "LinearSVR",
     "MeasureSVC",
+    "OneClassSVM",
     "RankSVM",
     "SequenceTagger",
     "SequenceTaggerCV",
@@ -89,11 +93,13 @@ _HOMES = {
     "GrammarParser": "estimators.structured.grammar_parser",
     "GraphLabeler": "estimators.structured.graph_labeler",
     "KernelSVC": "estimators.kernel.kernel_svc",
+    "KernelSVR": "estimators.kernel.kernel_svr",
     "LatentStructuredSVM": "estimators.structured.latent_structured_svm",
     "LinearSVC": "estimators.linear.linear_svc",
     "LinearSVCCV": "estimators.linear.linear_svc_cv",
     "LinearSVR": "estimators.linear.linear_svr",
     "MeasureSVC": "estimators.linear.measure_svc",
+    "OneClassSVM": "estimators.kernel.one_class_svm",
     "RankSVM": "estimators.linear.rank_svm",
     "SequenceTagger": "estimators.structured.sequence_tagger",
     "SequenceTaggerCV": "estimators.structured.sequence_tagger_cv",

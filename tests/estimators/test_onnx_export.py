@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler, scale
 import maxmargin
 from maxmargin import (
     KernelSVC,
+    KernelSVR,
     LinearSVC,
     LinearSVCCV,
     LinearSVR,
@@ -93,6 +94,7 @@ CASES: dict[str, Any] = {
     "logistic, one-vs-rest": lambda: LinearSVC(loss="logistic", multi_class="ovr").fit(*three()),
     "F1": lambda: MeasureSVC("f1").fit(*two()),
     "regression": lambda: LinearSVR().fit(two()[0], two()[0][:, 0] + two()[1]),
+    "kernel regression": lambda: KernelSVR().fit(two()[0], two()[0][:, 0] + two()[1]),
     "ranking": lambda: RankSVM().fit(*two(), groups=np.arange(200) // 20),
     "rbf": lambda: KernelSVC().fit(*two()),
     "rbf, sparse": lambda: KernelSVC().fit(sp.csr_matrix(two()[0]), two()[1]),
@@ -123,7 +125,7 @@ def check(case: str, X: Any, found: list[Any], dtype: Any) -> None:
     estimator = fitted(case)
     exact = dtype == np.float64
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if exact else {"rtol": 2e-4, "atol": 2e-4}
-    if isinstance(estimator, LinearSVR | RankSVM):
+    if isinstance(estimator, LinearSVR | RankSVM | KernelSVR):
         np.testing.assert_allclose(found[0], estimator.predict(X), **tolerance)
         return
     label, scores, *probabilities = found

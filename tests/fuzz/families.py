@@ -7,6 +7,7 @@ from types import ModuleType
 from tests.fuzz import (
     grid,
     kernel,
+    kernel_scores,
     measure,
     path,
     rank,
@@ -38,7 +39,7 @@ STRUCTURED: list[ModuleType] = [
 ]
 
 #: kernel machines
-KERNEL: list[ModuleType] = [kernel]
+KERNEL: list[ModuleType] = [kernel, kernel_scores]
 
 FAMILIES: list[ModuleType] = [*LINEAR, *STRUCTURED, *KERNEL]
 

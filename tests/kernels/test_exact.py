@@ -15,9 +15,11 @@ from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.contract.requests import Improve
 from maxmargin.duals import kernel_blocks as kernel_duals
-from maxmargin.duals.kernel_blocks import best_intercept, feasible
+from maxmargin.duals.kernel_blocks import feasible
+from maxmargin.duals.kernel_terms import KernelTerms
 from maxmargin.kernels import RBF, KernelRows, Linear, Polynomial
 from maxmargin.kernels.clusters import clusters
+from maxmargin.losses import DualTerms
 from maxmargin.risks import KernelRisk
 from maxmargin.solvers import KernelBlocks
 from maxmargin.solvers.driver import Driver
@@ -333,8 +335,14 @@ def test_best_intercept(seed, n):
         rng.normal(size=n).round(1),
     )
     loss = [c @ np.maximum(0.0, 1.0 - y * (f + b)) for b in y - f]
-    b = best_intercept(y - f, c, y)
+    b = KernelTerms.of(DualTerms(y), c).best_intercept(y - f)
     assert c @ np.maximum(0.0, 1.0 - y * (f + b)) == pytest.approx(min(loss), abs=1e-12)
+    # two-sided: each target has two kinks
+    target, width = y + rng.normal(size=n).round(1), rng.choice([0.0, 0.3], n)
+    v = target - f
+    loss = [c @ np.maximum(0.0, np.abs(v - b) - width) for b in [*(v - width), *(v + width)]]
+    b = KernelTerms.of(DualTerms(target, width, two_sided=True), c).best_intercept(v)
+    assert c @ np.maximum(0.0, np.abs(v - b) - width) == pytest.approx(min(loss), abs=1e-12)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 50), st.booleans(), st.booleans())

@@ -1,15 +1,20 @@
 """The dual of a kernel machine, optimized over blocks of samples.
 
-    maximize  D(beta) = <y, beta> - 1/2 beta' K beta     over  beta_i in y_i [0, c_i]  (and sum beta = 0)
+    maximize  D(beta) = <t, beta> - <width, |beta|> - 1/2 beta' K beta    over  lo <= beta <= hi
+                                                                         (and sum beta = 0)
 
-beta_i = y_i alpha_i, f = K beta, and v = y - f is the gradient.
+with the targets t, widths and bounds of :mod:`maxmargin.duals.kernel_terms`. f = K beta, and v = t - f is the
+gradient without the widths.
 
 start     cluster the samples and solve the dual on each cluster alone; joined, this is a feasible point
-blocks    take the samples with the largest duality-gap contributions: with m_i = y_i (v_i - b), sample i
-          contributes c_i max(0, m_i) - alpha_i m_i, and these sum to F - D; then those strictly between their
-          bounds. Solve the dual over the block with the others fixed (:mod:`maxmargin.compiled.smo`), and
-          update the scores of the others by one product. Kernel values dominate the cost, so a block is
+blocks    take the samples with the largest duality-gap contributions: with r_i = v_i - b, that of sample i is
+          its loss minus beta_i r_i - width_i |beta_i|, and these sum to F - D; then those strictly between
+          their bounds. Solve the dual over the block with the others fixed (:mod:`maxmargin.compiled.smo`),
+          and update the scores of the others by one product. Kernel values dominate the cost, so a block is
           solved accurately
+kinks     of |beta_i| are at zero: solve the block with the signs fixed, give multipliers at zero the sign in
+          which they would move, and repeat. The pair that violates optimality most can always move, so the
+          dual increases until the block is solved
 shrink    once the gap is small, maintain scores for *active* samples only: those with nonzero multiplier, and
           those whose margin a few moves as large as the last one could reach
 columns   of samples strictly between their bounds, which move in every block, are cached if that pays
@@ -36,6 +41,7 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.duals.kernel_rows import KernelColumns
+from maxmargin.duals.kernel_terms import KernelTerms
 from maxmargin.kernels.clusters import clusters
 from maxmargin.kernels.extent import LARGEST
 from maxmargin.kernels.functions import FromCallable
@@ -55,18 +61,12 @@ HOLD_FROM = 100
 DIRECT = 1000
 #: fraction of the violation at which a block counts as solved
 INNER = 0.03
+#: with kinks, signs are fixed until the violation is this fraction of what it was
+COARSER = 0.1
 #: relative gap below which samples are shrunk; how many moves like the last one their margins must withstand
 NEAR, MOVES = 0.2, 3.0
 #: shrink only if at most this fraction of the active samples remains
 WORTH_IT = 0.8
-
-
-def best_intercept(v: Array, c: Array, y: Array) -> float:
-    """The b that minimizes sum_i c_i max(0, 1 - y_i (f_i + b)), where v = y - f are the kinks."""
-    order = np.argsort(v, kind="stable")
-    passed = np.cumsum(c[order])
-    k = int(np.searchsorted(passed, float(c[y > 0.0].sum())))
-    return float(v[order[min(k, len(v) - 1)]])
 
 
 def feasible(beta: Array, lo: Array, hi: Array, balanced: bool) -> Array:
@@ -95,11 +95,13 @@ class KernelDual:
 
     risk: Any
     beta: Array
+    terms: KernelTerms
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
         """D(beta) in double precision, minus a bound on the rounding error."""
-        value = float(self.beta @ (self.risk.y - 0.5 * self.risk.values(self.beta)))
-        linear = (len(self.beta) + 1) * UNIT * float(np.abs(self.beta).sum())
+        value = float(self.beta @ (self.terms.target - 0.5 * self.risk.values(self.beta)))
+        value -= float(self.terms.width @ np.abs(self.beta))
+        linear = (len(self.beta) + 1) * UNIT * self.terms.sizes(self.beta)
         return value - float(self.risk.rounding.of_norm(self.beta)) - linear
 
 
@@ -110,8 +112,8 @@ class KernelDuals:
     def __init__(self, risk: Any, C: float) -> None:
         self.risk, self.C = risk, C
         n = self.n_examples = risk.n_examples
-        self._y, self._c = risk.y, C * risk.weight
-        self._lo, self._hi = np.minimum(0.0, self._y) * self._c, np.maximum(0.0, self._y) * self._c
+        self._terms = risk.terms.times(C)
+        self._lo, self._hi = self._terms.lo, self._terms.hi
         # multipliers and their scores are always replaced together
         self._now = (np.zeros(n), np.zeros(n))
         self._move = np.inf
@@ -152,17 +154,17 @@ class KernelDuals:
         """(F, D, b) at the current point, from the current scores. F covers the active samples only; the
         others are expected to have no loss."""
         active = self._columns.active
-        beta, f, y, c = (a[active] for a in (*self._now, self._y, self._c))
-        square, v = float(beta @ f), y - f
-        b = best_intercept(v, c, y) if self.risk.fit_intercept else 0.0
-        loss = float(c @ np.maximum(0.0, y * (v - b)))
-        return 0.5 * square + loss, float(y @ beta) - 0.5 * square, b
+        (beta, f), terms = (a[active] for a in self._now), self._terms.take(active)
+        square, v = float(beta @ f), terms.target - f
+        b = terms.best_intercept(v) if self.risk.fit_intercept else 0.0
+        loss = float(terms.c @ np.maximum(0.0, terms.short(v - b)))
+        return 0.5 * square + loss, terms.linear(beta) - 0.5 * square, b
 
     def kept(self, b: float) -> tuple[Array, KernelDual]:
         """The current point w, and its multipliers as a dual point."""
         beta = frozen(feasible(self._now[0], self._lo, self._hi, self.risk.fit_intercept))
         w = frozen(np.append(beta, b)) if self.risk.fit_intercept else beta
-        return w, KernelDual(self.risk, beta)
+        return w, KernelDual(self.risk, beta, self._terms)
 
     def load(self, beta: Array) -> None:
         """Start from these multipliers, projected to the feasible set."""
@@ -182,16 +184,23 @@ class KernelDuals:
     def solve_directly(self) -> bool:
         """Optimize all multipliers at once by :func:`maxmargin.core.box_qp.solve_box`. Return False if
         there are too many samples or no improvement."""
-        if self.n_examples > DIRECT:
+        terms, kinked = self._terms, bool(self._terms.kinked.any())
+        if self.n_examples > (DIRECT // 2 if kinked else DIRECT):
             return False
         kept = np.flatnonzero(self._hi > self._lo)
         packed = self.risk.rows(kept, np.float64)
         K = np.asarray(packed.block(packed), dtype=np.float64)
         self.risk.kernel_values += K.size
-        lo, hi, balanced = self._lo[kept], self._hi[kept], self.risk.fit_intercept
-        found = solve_box(0.5 * (K + K.T), self._y[kept], lo, hi, balanced) if len(kept) else None
+        K, t, lo, hi = 0.5 * (K + K.T), terms.target[kept], self._lo[kept], self._hi[kept]
+        if kinked:  # positive and negative parts
+            width, none = terms.width[kept], np.zeros(len(kept))
+            K, t = np.tile(K, (2, 2)), np.concatenate([t - width, t + width])
+            lo, hi = np.concatenate([none, lo]), np.concatenate([hi, none])
+        found = solve_box(K, t, lo, hi, self.risk.fit_intercept) if len(kept) else None
         if found is None:
             return False
+        if kinked:
+            found = found[: len(kept)] + found[len(kept) :]
         beta, before = np.zeros(self.n_examples), self._now
         beta[kept] = found
         F, D, _ = self.bounds()
@@ -217,13 +226,13 @@ class KernelDuals:
             return SweepStats(0, F - D, 0)
         beta, f = self._now
         # pairs use differences of v only; subtracting b keeps more digits of values near b
-        part, v = beta[rows], (self._y - f)[rows] - b
+        part, v = beta[rows], (self._terms.target - f)[rows] - b
         self._solve(self._columns.block(rows), rows, part, v, INNER * self._violation)
         changed = part != beta[rows]
         moved = beta.copy()
         moved[rows] = part
         scores = self._moved(moved, rows[changed], (part - beta[rows])[changed], rows)
-        scores[rows] = self._y[rows] - (v + b)
+        scores[rows] = self._terms.target[rows] - (v + b)
         self._now = (moved, scores)
         return SweepStats(self.n_active, F - D, int(changed.sum()))
 
@@ -237,8 +246,13 @@ class KernelDuals:
             packed = self.risk.rows(rows)
             K = packed.block(packed)
             self.risk.kernel_values += K.size
-            part = np.zeros(len(rows))
-            self._solve(K, rows, part, self._y[rows].copy(), 2.0 * INNER)
+            part, v = np.zeros(len(rows)), self._terms.target[rows]
+            tol = 2.0 * INNER
+            if self._terms.two_sided:
+                if self.risk.fit_intercept:
+                    v -= self._terms.take(rows).best_intercept(v)
+                tol *= float(np.abs(v).mean())
+            self._solve(K, rows, part, v, tol)
             beta[rows], work = part, work + K.size
             if self.late():
                 break  # the clusters so far are a feasible point, too
@@ -252,23 +266,31 @@ class KernelDuals:
 
     def _solve(self, K: Any, rows: IntArray, beta: Array, v: Array, tol: float) -> None:
         """Solve the dual over these samples with the others fixed; update ``beta`` and the gradient ``v``."""
-        lo, hi = self._lo[rows], self._hi[rows]
+        terms, balanced = self._terms.take(rows), self.risk.fit_intercept
         top = float(np.diagonal(K).max(initial=0.0))
         # rescale to fit single precision, which the compiled code uses in places
         unit = math.ldexp(1.0, math.frexp(top)[1]) if LARGEST < top < np.inf else 1.0
         if unit != 1.0:
             K /= unit
-            for values in (beta, lo, hi):
-                values *= unit
-        steps = pair_steps if self.risk.fit_intercept else single_steps
+            beta *= unit
+            terms = terms.times(unit)
+        steps = pair_steps if balanced else single_steps
         diagonal = np.ascontiguousarray(np.diagonal(K), dtype=np.float32)
         floor = 4.0 * float(np.finfo(K.dtype).eps) * max(float(np.abs(diagonal).max()), 1e-30)
-        left = EFFORT * len(rows)
+        left, b, kinked = EFFORT * len(rows), 0.0, bool(terms.kinked.any())
         while left > 0:
-            done, violation = steps(K, diagonal, beta, lo, hi, v, floor, tol, min(STEPS, left))
+            lo, hi, goal = terms.lo, terms.hi, tol
+            if kinked:
+                shift, lo, hi = terms.orthant(beta, v - b)
+                goal = max(tol, COARSER * terms.violation(beta, v, balanced)[0])
+                v -= shift
+            done, violation = steps(K, diagonal, beta, lo, hi, v, floor, goal, min(STEPS, left))
             self.steps += done
             left -= done
-            if done < STEPS or violation <= tol or self.late():
+            if kinked:
+                v += shift
+                violation, b = terms.violation(beta, v, balanced)
+            if done < (1 if kinked else STEPS) or violation <= tol or self.late():
                 break
         beta /= unit
 
@@ -287,7 +309,7 @@ class KernelDuals:
 
     def _free(self, beta: Array) -> Any:
         """Which multipliers are strictly between their bounds."""
-        return (beta > self._lo) & (beta < self._hi)
+        return self._terms.free(beta)
 
     def _scores(self, beta: Array) -> Array:
         support = np.flatnonzero(beta)
@@ -299,29 +321,23 @@ class KernelDuals:
         if not near:
             return
         active, (beta, f) = self._columns.active, self._now
-        margin = self._y[active] * (f[active] + b)
-        stay = active[(beta[active] != 0.0) | (margin < 1.0 + MOVES * self._move)]
+        terms = self._terms.take(active)
+        short = terms.short(terms.target - f[active] - b)
+        stay = active[(beta[active] != 0.0) | (short > -MOVES * self._move)]
         if len(stay) <= WORTH_IT * len(active):
             self._columns.follow(stay, self._free(beta))
 
     def _choose(self, b: float) -> IntArray:
         """The active samples with the largest gap contributions, then those between their bounds."""
         active = self._columns.active
-        beta, f, y, c, lo, hi = (
-            a[active] for a in (*self._now, self._y, self._c, self._lo, self._hi)
-        )
-        v = y - f - b
-        rise, fall = beta < hi, beta > lo
-        if not (rise.any() and fall.any()) and self.risk.fit_intercept:
-            return active[:0]
-        up, down = v[rise].max(initial=-np.inf), (-v[fall]).max(initial=-np.inf)
-        self._violation = float(up + down if self.risk.fit_intercept else max(up, down))
+        (beta, f), terms = (a[active] for a in self._now), self._terms.take(active)
+        r = terms.target - f - b
+        self._violation, _ = terms.violation(beta, r, self.risk.fit_intercept)
         if not self._violation > 0.0:
             return active[:0]
-        m = y * v
-        lack = c * np.maximum(0.0, m) - np.abs(beta) * m
-        free = rise & fall
-        lack[free] += 1e-9 * c[free]
+        lack = terms.c * np.maximum(0.0, terms.short(r)) - beta * r + terms.width * np.abs(beta)
+        free = terms.free(beta)
+        lack[free] += 1e-9 * terms.c[free]
         n_free = int(np.count_nonzero(free))
         size = min(self._most, int(max(LEAST, PER_FREE * n_free, SHARE * self.n_examples)))
         chosen = np.flatnonzero(lack > 0.0)

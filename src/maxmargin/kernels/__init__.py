@@ -8,9 +8,11 @@ from maxmargin.kernels.expansion import KernelExpansion
 from maxmargin.kernels.functions import (
     RBF,
     FromCallable,
+    GramValues,
     Kernel,
     Linear,
     Polynomial,
+    Precomputed,
     Sigmoid,
     make_kernel,
 )
@@ -21,6 +23,7 @@ __all__ = [
     "RBF",
     "EmpiricalMap",
     "FromCallable",
+    "GramValues",
     "Kernel",
     "KernelExpansion",
     "KernelRows",
@@ -28,6 +31,7 @@ __all__ = [
     "Nystrom",
     "NystromMap",
     "Polynomial",
+    "Precomputed",
     "Sigmoid",
     "center_of",
     "make_kernel",

@@ -14,7 +14,7 @@ the exponent. The RBF kernel depends on x - z only, so rows can be centered firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Protocol, TypeAlias
 
@@ -202,6 +202,37 @@ class FromCallable:
     def rounding(self, largest: float, d: int) -> float:
         """0: the values of the function are taken as exact."""
         return 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GramValues:
+    """The entries of a given matrix of kernel values. A row is represented by its index, as a column."""
+
+    gram: FloatMatrix
+    #: False if the matrix is known not to be that of a kernel
+    positive_semidefinite: bool = True
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        """The entries of some rows and columns."""
+        return self.gram[_index(X)[:, None], _index(Z)]
+
+
+def _columns(X: Any, Z: Any) -> Any:
+    return np.asarray(X)[:, _index(Z)]
+
+
+def _index(X: Any) -> Any:
+    return X[:, 0].astype(np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Precomputed(FromCallable):
+    """Kernel values of new samples with all training samples, given as rows: ``kernel="precomputed"``.
+
+    Support vectors are represented by their indices.
+    """
+
+    function: Callable[[Any, Any], Any] = field(default=_columns, init=False)
 
 
 def make_kernel(

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.kernel.classes import pairs
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.kernel.kernel_svr import KernelSVR
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -32,12 +33,14 @@ from maxmargin.onnx_export.graph import OnnxGraph
 #: with labels and scores
 CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC)
 #: with one number for each sample
-REGRESSORS = (LinearSVR, RankSVM)
+REGRESSORS = (LinearSVR, RankSVM, KernelSVR)
 
 
 def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
     """Append the predictions for the rows of ``x``: names of labels, scores and, with the logistic loss,
     probabilities; or of the predictions."""
+    if isinstance(estimator, KernelSVR):
+        return (_flat(graph, _kernel_scores(graph, estimator, x)),)
     if isinstance(estimator, REGRESSORS):
         return (_flat(graph, _linear(graph, estimator, x)),)
     if isinstance(estimator, KernelSVC):
@@ -132,23 +135,27 @@ def _flat(graph: OnnxGraph, scores: str) -> str:
 
 
 def _kernel_classifier(graph: OnnxGraph, svc: KernelSVC, x: str) -> tuple[str, str]:
-    values = _kernel_values(graph, svc, x)
-    coef = np.zeros((svc.dual_coef_.shape[1], len(svc.intercept_)))
-    for rows, part, where in svc._segments():
-        coef[rows, where] += part
-    products = graph.add("MatMul", values, graph.constant("dual_coef", coef))
-    scores = graph.add("Add", products, graph.constant("intercept", svc.intercept_))
+    scores = _kernel_scores(graph, svc, x)
     if not svc._voting:
         return _decided(graph, svc.classes_, scores)
     return _voted(graph, svc, scores)
 
 
-def _kernel_values(graph: OnnxGraph, svc: KernelSVC, x: str) -> str:
+def _kernel_scores(graph: OnnxGraph, svc: KernelSVC | KernelSVR, x: str) -> str:
+    values = _kernel_values(graph, svc, x)
+    coef = np.zeros((svc.dual_coef_.shape[1], len(svc.intercept_)))
+    for rows, part, where in svc._segments():
+        coef[rows, where] += part
+    products = graph.add("MatMul", values, graph.constant("dual_coef", coef))
+    return graph.add("Add", products, graph.constant("intercept", svc.intercept_))
+
+
+def _kernel_values(graph: OnnxGraph, svc: KernelSVC | KernelSVR, x: str) -> str:
     kernel, Z = svc.kernel_, svc.support_vectors_
     if isinstance(kernel, FromCallable):
         raise TypeError(
-            "a kernel that is a Python function cannot be exported to ONNX: use 'rbf', 'poly', 'sigmoid' or "
-            "'linear'."
+            "a kernel that is a Python function or a matrix cannot be exported to ONNX: use 'rbf', 'poly', "
+            "'sigmoid' or 'linear'."
         )
     if isinstance(kernel, RBF):
         return _rbf(graph, kernel, Z, x)

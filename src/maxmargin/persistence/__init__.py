@@ -16,6 +16,8 @@ from typing import Any, TypeAlias, TypeVar, cast, overload
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
@@ -43,8 +45,10 @@ SavedEstimator: TypeAlias = (
     | KernelSVC
     | LatentStructuredSVM
     | LinearSVC
+    | KernelSVR
     | LinearSVR
     | MeasureSVC
+    | OneClassSVM
     | RankSVM
     | SequenceTagger
     | StructuredSVM

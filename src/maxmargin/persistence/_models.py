@@ -14,6 +14,8 @@ import numpy as np
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
+from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
@@ -25,6 +27,7 @@ from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.estimators.structured.tagged_data import label_functions
 from maxmargin.files.codec import FormatError, shown
+from maxmargin.kernels import Precomputed
 from maxmargin.kernels.features import KernelFeatures
 from maxmargin.persistence import _fields as f
 from maxmargin.persistence._fields import Fields, Sizes
@@ -98,7 +101,8 @@ _EXTRA = re.compile("[a-z][a-z_]*[a-z]_")
 
 
 def _check_vectors(value: Any, name: str, sizes: Sizes) -> Any:
-    return check_rows(value, name, (sizes["support"], sizes["d"]))
+    given = getattr(value, "shape", ()) == (0, sizes["d"])  # kernel="precomputed"
+    return check_rows(value, name, (0 if given else sizes["support"], sizes["d"]))
 
 
 def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
@@ -109,9 +113,8 @@ def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
     return value
 
 
-_KERNEL: Fields = {
+_EXPANSION: Fields = {
     **_FEATURES,
-    "classes_": f.classes("classes"),
     "n_samples": f.count(1, "samples"),
     "support_": f.array("support", of="integers", below="samples"),
     "n_support_": f.array("classes", of="integers"),
@@ -121,9 +124,16 @@ _KERNEL: Fields = {
     "kernel_": f.of_type(*KERNELS),
     "extras": f.Field(_check_extras),
 }
+_ONE_CLASS: Fields = {
+    **_EXPANSION,
+    "_weights": f.optional(f.array("d")),
+    **{name: f.of_type(float) for name in ("C_", "nu_", "offset_")},
+    "n_fits_": f.count(1),
+}
+_KERNEL: Fields = {"classes_": f.classes("classes"), **_EXPANSION}
 
 
-def _kernel_svc_values(est: KernelSVC) -> dict[str, Any]:
+def _kernel_values(est: Any) -> dict[str, Any]:
     # without arrays of one method: no prediction needs them
     extras = {name: convert(getattr(est, name)) for name in est._extras}
     plain = {name: value for name, value in extras.items() if is_plain(value)}
@@ -134,8 +144,23 @@ def _read_kernel_svc(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     K, found = sizes["classes"], (sizes["height"], sizes["intercepts"])
     if K < 2 or found not in ([(1, 1)] if K == 2 else [(K - 1, K * (K - 1) // 2), (K, K)]):
         raise FormatError(f"coefficients and intercepts of {found} do not fit {K} classes")
+    return _read_expansion(stored, sizes)
+
+
+def _read_kernel_svr(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    if (sizes["classes"], sizes["height"], sizes["intercepts"]) != (1, 1, 1):
+        raise FormatError("there is more than one function")
+    return _read_expansion(stored, sizes)
+
+
+def _read_expansion(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     if stored["n_support_"].sum() != sizes["support"]:
         raise FormatError("the numbers of support vectors do not add up")
+    given = isinstance(stored["kernel_"], Precomputed)
+    if stored["support_vectors_"].shape[0] != (0 if given else sizes["support"]):
+        raise FormatError("the support vectors do not fit their number")
+    if given and stored["n_samples"] != sizes["d"]:
+        raise FormatError("kernel values are not those of the training samples")
     extras, shape = stored.pop("extras"), (stored.pop("n_samples"), sizes["d"])
     return extras | stored | {"shape_fit_": shape, "_extras": tuple(extras)}
 
@@ -368,11 +393,13 @@ MODELS: dict[str, Model] = {
     for model in (
         Model(GrammarParser, PARSER, parser_values, read_parser),
         Model(GraphLabeler, _GRAPHS, _graph_values, _read_graphs),
-        Model(KernelSVC, _KERNEL, _kernel_svc_values, _read_kernel_svc),
+        Model(KernelSVC, _KERNEL, _kernel_values, _read_kernel_svc),
+        Model(KernelSVR, _EXPANSION, _kernel_values, _read_kernel_svr),
         Model(LatentStructuredSVM, _LATENT, _task_name),
         Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
         Model(LinearSVR, _REGRESSION, read=_read_linear),
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
+        Model(OneClassSVM, _ONE_CLASS, _kernel_values, _read_kernel_svr),
         Model(RankSVM, _RANKER),
         Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
         Model(StructuredSVM, _STRUCTURED, _task_name, _read_structured),

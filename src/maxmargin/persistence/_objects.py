@@ -39,7 +39,9 @@ from maxmargin.risks.structured.stream import SetStream
 RULES = (solvers.RelativeGap, solvers.AbsoluteGap, solvers.RiskEpsilon)
 SOLVERS = (solvers.Auto, solvers.CuttingPlane, solvers.DualCoordinate, solvers.Newton)
 SAMPLERS = (solvers.NonZeroLoss, solvers.UniformSample, solvers.ByMargin)
-KERNELS = (kernels.RBF, kernels.Polynomial, kernels.Sigmoid, kernels.Linear)
+KERNELS = (
+    kernels.RBF, kernels.Polynomial, kernels.Sigmoid, kernels.Linear, kernels.Precomputed,
+)  # fmt: skip
 #: losses that a file may name
 LOSSES: dict[str, type[ScoreLoss]] = {
     name: getattr(losses, name)
@@ -82,14 +84,14 @@ def convert(value: Any) -> Any:
         return Tagged("stream", stream_values(value))
     if isinstance(value, SetStream):
         return Tagged("set_stream", set_stream_values(value))
-    if isinstance(value, kernels.FromCallable):
+    if isinstance(value, kernels.FromCallable) and type(value) not in KERNELS:
         raise ValueError(
             f"the kernel is a function, {value.function!r}, and a model file holds no code: use a kernel "
             "with a name ('rbf', 'poly', ...), or pickle the estimator."
         )
     cls: Any = type(value)
     if cls in _classes().values():
-        values = {field.name: getattr(value, field.name) for field in fields(cls)}
+        values = {field.name: getattr(value, field.name) for field in fields(cls) if field.init}
         return Tagged("object", {"class": cls.__name__, **values})
     return value
 
@@ -128,7 +130,7 @@ def _make_object(content: Any) -> Any:
     if not isinstance(name, str) or name not in known:
         raise FormatError(f"the file names a class {shown(name)}, which a model file may not hold")
     cls = known[name]
-    own = tuple(field.name for field in fields(cls))
+    own = tuple(field.name for field in fields(cls) if field.init)
     values = section(content, f"an object {name}", ("class",), own)
     del values["class"]
     made = cls(**values)
@@ -142,7 +144,7 @@ def _make_object(content: Any) -> Any:
 
 def _check_features(features: KernelFeatures) -> None:
     b = check_rows(features.rows, "the basis of the kernel", (None, None)).shape[0]
-    if b < 1 or not isinstance(features.kernel, KERNELS):
+    if b < 1 or not isinstance(features.kernel, KERNELS[:-1]):
         raise FormatError("the kernel's features have no basis or no kernel")
     if features.factor is not None:
         floats(features.factor, "the factor of the kernel's features", (b, None))

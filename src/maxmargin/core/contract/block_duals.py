@@ -1,7 +1,9 @@
 """The dual of a kernel machine, optimized over large blocks of samples, and the risk that provides it.
 
-    max over beta      <y, beta> - 1/2 beta' K beta
-    subject to         0 <= y_i beta_i <= c_i,   sum_i beta_i = 0 if there is an intercept
+    max over beta      <t, beta> - <width, |beta|> - 1/2 beta' K beta
+    subject to         lo <= beta <= hi,   sum_i beta_i = 0 if there is an intercept
+
+For two classes, t holds the labels y, the width is zero, and 0 <= y_i beta_i <= c_i.
 
 There is no feature matrix: a point is the function sum_i beta_i k(x_i, .), represented by its scores.
 """

@@ -6,35 +6,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
-from maxmargin.estimators.kernel.scores import KernelScores, SupportSegment
+from maxmargin.estimators.kernel.expansion import FittedExpansion
+from maxmargin.estimators.kernel.scores import SupportSegment
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import loaded, scored
-from maxmargin.kernels import Kernel
+from maxmargin.estimators.validation import scored
 
 
-class KernelDecision(ClassifierMixin):
+class KernelDecision(ClassifierMixin, FittedExpansion):
     """Predictions from ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_``."""
 
-    kernel: Any
-    kernel_: Kernel
-    support_vectors_: Any
-    dual_coef_: Array
-    intercept_: Array
+    _in_double = False
     n_support_: IntArray
     classes_: npt.NDArray[Any]
     predict_proba = Missing(NO_PROBABILITIES)
     decision_function_shape: str
-    n_jobs: int | None
 
     def decision_function(self, X: Any) -> Array:
         """Return scores.
@@ -109,47 +100,18 @@ class KernelDecision(ClassifierMixin):
         return float(super().score(X, y, sample_weight))
 
     @property
-    def coef_(self) -> Array:
-        """Weights of the features, one row per function; only for ``kernel="linear"``."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        check_is_fitted(self, "dual_coef_")
-        out = np.zeros((len(self.intercept_), self.support_vectors_.shape[1]))
-        for rows, coef, where in self._segments():
-            out[where] += (self.support_vectors_[rows].T @ coef).T
-        return out
-
-    @property
     def _voting(self) -> bool:
         """Whether the functions belong to pairs of classes."""
         return 2 < len(self.classes_) == len(self.dual_coef_) + 1
 
     def _segments(self) -> list[SupportSegment]:
         if not self._voting:
-            n = self.dual_coef_.shape[1]
-            return [SupportSegment(slice(0, n), self.dual_coef_.T, slice(None))]
+            return super()._segments()
         ends = np.cumsum(self.n_support_)
         return [
             SupportSegment(slice(hi - n, hi), self.dual_coef_[:, hi - n : hi].T, where)
             for hi, n, where in zip(ends, self.n_support_, columns(len(self.classes_)), strict=True)
         ]
-
-    def _scores(self, X: Any) -> Array:
-        """All functions, one column each."""
-        check_is_fitted(self, "dual_coef_")
-        X = loaded(X, None, None)[0]
-        X = validate_data(self, X, reset=False)
-        if sp.issparse(X) and not is_canonical(X):
-            X = summed(X)
-        if "_evaluator" not in self.__dict__:  # after copying or loading
-            self._ready()
-        return self._evaluator(X, self.n_jobs, self._uncertain)
-
-    def _ready(self) -> None:
-        """Prepare predictions."""
-        self._evaluator = KernelScores(
-            self.kernel_, self.support_vectors_, self._segments(), self.intercept_
-        )
 
     def _uncertain(self, scores: Array, error: Array) -> npt.NDArray[np.bool_]:
         """Samples whose label could be changed by such errors."""
@@ -164,17 +126,6 @@ class KernelDecision(ClassifierMixin):
             return np.asarray(possible.max(axis=1) >= sure[first])
         best = np.partition(scores, -2, axis=1)[:, -2:]
         return np.asarray(best[:, 1] - best[:, 0] <= 2.0 * error)
-
-    def __getstate__(self) -> Any:
-        """Without the packed support vectors, which are made when they are needed."""
-        state = dict(super().__getstate__())
-        state.pop("_evaluator", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _votes(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], K: int) -> IntArray:

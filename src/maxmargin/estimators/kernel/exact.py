@@ -17,7 +17,7 @@ from maxmargin.solvers import KernelBlocks
 def solve_exactly(
     estimator: Any, problem: KernelProblem, after: Sequence[SolveResult], settings: KernelBlocks
 ) -> KernelSolution:
-    """Solve a problem with two classes, with a certificate of the full problem."""
+    """Solve a problem of one function, with a certificate of the full problem."""
     if problem.n_classes is not None:
         raise ValueError(
             "method='exact' solves problems with two classes: use multi_class='ovo', or method='map' for "
@@ -29,6 +29,7 @@ def solve_exactly(
             problem.kernel,
             problem.X,
             np.asarray(problem.y, dtype=np.float64),
+            problem.loss,
             sample_weight=problem.weight,
             fit_intercept=problem.fit_intercept,
             memory=problem.memory,

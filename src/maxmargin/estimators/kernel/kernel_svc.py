@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import is_design
-from maxmargin.estimators.base import ENDING, CertifiedEstimator, _seed, stopping_rule
+from maxmargin.estimators.base import ENDING, _seed, stopping_rule
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
@@ -29,7 +26,8 @@ from maxmargin.estimators.kernel.classes import (
 )
 from maxmargin.estimators.kernel.decision import KernelDecision
 from maxmargin.estimators.kernel.lowrank import check_landmarks
-from maxmargin.estimators.kernel.methods import METHODS, NAMED
+from maxmargin.estimators.kernel.machine import KernelMachine
+from maxmargin.estimators.kernel.methods import METHODS
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import class_factors, require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
@@ -38,16 +36,14 @@ from maxmargin.estimators.validation import (
     Classes,
     Training,
     classes_of,
-    loaded,
     require_two_classes,
     training,
 )
-from maxmargin.kernels import Kernel, make_kernel
-from maxmargin.kernels.extent import precision
+from maxmargin.kernels import Kernel
 
 
 @documented
-class KernelSVC(KernelDecision, CertifiedEstimator):
+class KernelSVC(KernelDecision, KernelMachine):
     """Support vector classification with kernels and a certificate.
 
     Minimizes ``1/2 |f|^2 + C sum_i s_i max(0, 1 - y_i (f(x_i) + b))`` over the functions f in the space of a
@@ -70,6 +66,8 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     {C}
         It multiplies a sum over samples, as in scikit-learn.
     {kernel}
+        With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
+        samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
     {gamma}
     {degree}
     {coef0}
@@ -110,7 +108,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     support_ : array of shape (n_SV,)
         Indices of the support vectors, sorted by class and then ascending.
     support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors.
+        The support vectors; empty with ``kernel="precomputed"``.
     n_support_ : array of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : array of shape (n_outputs, n_SV)
@@ -154,9 +152,6 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
     >>> round(model.score(X, y), 2)
     0.99
     """
-
-    #: workers are threads
-    engine = "threads"
 
     def __init__(
         self,
@@ -223,50 +218,25 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             The fitted estimator.
         """
         check_parameters(self)
-        settings = self._settings()
-        X, y, sample_weight = loaded(X, y, sample_weight)
-        if is_design(X):
-            raise TypeError(
-                f"KernelSVC requires rows, but a {type(X).__name__} only computes products: pass an array or "
-                "a sparse matrix."
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            raise ValueError(
+                f"decision_function_shape={self.decision_function_shape!r}: use 'ovr' or 'ovo'."
             )
+        settings = self._settings()
+        X, y, sample_weight = self._loaded(X, y, sample_weight)
         rows = training(self, X, y, sample_weight)
         classes = classes_of(rows, X)
         require_two_classes(self, classes.names)
         self._solve(rows, classes, settings)
         return self
 
-    def _settings(self) -> Any:
-        """The settings of the method, after checks of the parameters that do not depend on the data."""
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ValueError(
-                f"decision_function_shape={self.decision_function_shape!r}: use 'ovr' or 'ovo'."
-            )
-        for name in ("memory", "max_kernel_values"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not float(value) >= 0.0:
-                raise ValueError(f"{name}={value!r}: use a nonnegative number.")
-        settings = self.method
-        if isinstance(settings, str):
-            settings = NAMED.get(settings)
-        if type(settings) not in METHODS:
-            kinds = ", ".join(cls.__name__ for cls in METHODS)
-            raise ValueError(
-                f"method={self.method!r}: use one of {sorted(NAMED)}, or the settings of a method ({kinds})."
-            )
-        return settings
-
     def _solve(self, data: Training, classes: Classes, settings: Any) -> None:
-        X, codes, K = _matrix(data.design), classes.codes[:], len(classes.names)
+        (X, kernel), codes, K = self._inputs(data.design), classes.codes[:], len(classes.names)
         weight = np.asarray(data.weight)
         if self.class_weight is not None:
             weight = weight * class_factors(self.class_weight, classes)[codes]
         require_positive_weight(weight)
         check_landmarks(settings, weight)
-        with np.errstate(over="ignore"):
-            kernel = self._kernel(X)
-            if not callable(self.kernel):
-                precision(kernel, X)  # raises if values are not finite
         split = parts(self.multi_class, codes, weight, K)
         draw = None
         if len(split) > 1:
@@ -292,6 +262,7 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
             before = [replace(fit.result, history=fit.result.history[-1:]) for fit in found]
             found.append(self._answer(problem, part, before, settings))
         self._take(found, split, classes, kernel, X)
+        self.shape_fit_ = data.design.shape
 
     def _answer(
         self, problem: KernelProblem, part: ClassProblem, before: list[SolveResult], settings: Any
@@ -310,16 +281,6 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
                 fitted = not_started(*of, interrupted(problem.kernel.positive_semidefinite))
         said = METHODS[type(settings)].of_constant(fitted.result.objective)
         return replace(fitted, extras={**said, **fitted.extras})
-
-    def _kernel(self, X: Any) -> Kernel:
-        return make_kernel(
-            self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            n_features=X.shape[1],
-            variance=_variance(X) if isinstance(self.gamma, str) else 0.0,
-        )
 
     def _start(self, part: ClassProblem, classes: Classes) -> Array | None:
         """The coefficients of the previous fit, if it had as many samples of the same classes."""
@@ -341,44 +302,12 @@ class KernelSVC(KernelDecision, CertifiedEstimator):
         X: Any,
     ) -> None:
         """Set the fitted attributes."""
-        for name in getattr(
-            self, "_extras", ()
-        ):  # attributes of the last fit, perhaps by another method
-            self.__dict__.pop(name, None)
         codes = classes.codes[:]
         whole = join(found, split, codes, len(classes.names))
-        self.classes_, self.kernel_, self.shape_fit_ = classes.names, kernel, X.shape
-        self.support_, self.n_support_ = whole.support, whole.n_support
-        self.support_vectors_ = X[whole.support]
-        self.dual_coef_, self.intercept_ = whole.coef, whole.intercept
+        self.classes_, self.n_support_ = classes.names, whole.n_support
+        self._take_expansion(kernel, X, whole.support, whole.coef, whole.intercept)
         results = [fit.result for fit in found]
         self._keep(results)
         self.certificate_ = weakest(results)
-        extras = joined_extras(found, self._name())
-        for name, value in extras.items():
-            setattr(self, name, value)
-        self._extras = tuple(extras)
+        self._take_extras(joined_extras(found, self._name()))
         self._ready()
-
-    def _name(self) -> str:
-        return self.method if isinstance(self.method, str) else repr(self.method)
-
-
-def _matrix(design: Any) -> Any:
-    """The array or CSR matrix of validated data."""
-    if not hasattr(design, "indptr"):
-        return design.X
-    arrays = (design.data, design.indices, design.indptr)
-    return sp.csr_matrix(arrays, shape=design.shape, copy=False)
-
-
-def _variance(X: Any) -> float:
-    """The variance of all entries."""
-    size = float(X.shape[0]) * float(X.shape[1])
-    mean = float(X.sum(dtype=np.float64)) / size
-    if sp.issparse(X):
-        return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
-    steps = range(0, len(X), 4096)  # in blocks, without a copy in double precision
-    return (
-        sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
-    )

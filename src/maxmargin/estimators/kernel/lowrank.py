@@ -42,7 +42,7 @@ from maxmargin.estimators.linear.problem import free_intercepts
 from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
 from maxmargin.kernels.extent import warn_of_no_kernel
 from maxmargin.kernels.lowrank import whole_map
-from maxmargin.losses import CrammerSinger, Hinge, ScoreLoss
+from maxmargin.losses import CrammerSinger, ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
@@ -62,11 +62,6 @@ class LinearSolution:
     #: one column per output
     W: Array
     intercept: Array
-
-    @property
-    def sum_of_multipliers(self) -> float:
-        """A bound of the sum of the optimal dual variables: F + |w|^2 / 2."""
-        return self.result.objective + 0.5 * self.longest**2
 
     @property
     def longest(self) -> float:
@@ -95,7 +90,7 @@ def solve_linear(
 
 def risk_on(problem: KernelProblem, design: Design, engine: Any) -> ScoreRisk:
     """The loss of the problem on these features."""
-    loss: ScoreLoss = Hinge()
+    loss: ScoreLoss = problem.loss
     y: Any = np.asarray(problem.y, dtype=np.float64)
     if problem.n_classes is not None:
         loss = CrammerSinger(1.0 - np.eye(problem.n_classes))
@@ -109,6 +104,12 @@ def risk_on(problem: KernelProblem, design: Design, engine: Any) -> ScoreRisk:
 def _norm(problem: KernelProblem, d: int, largest: float, loss: ScoreLoss) -> SquaredNorm:
     if not problem.fit_intercept:
         return SquaredNorm()
+    if problem.n_classes is None and problem.terms.two_sided:
+        # |w*|^2 / 2 <= F*, which is at most that of a constant; see regression.py for the intercept
+        bound = (
+            float(np.abs(problem.terms.target).max()) + np.sqrt(2.0 * problem.constant[1]) * largest
+        )
+        return SquaredNorm(np.array([d]), float(bound))
     _, codes = np.unique(problem.y, return_inverse=True)
     by_class = np.bincount(codes, weights=problem.weight)
     if (by_class == 0.0).any() or len(by_class) < (problem.n_classes or 2):
@@ -203,7 +204,11 @@ def fit_nystrom(
     several = 1.0 if problem.n_classes is None else float(np.sqrt(2.0))
     # rounding errors of kernel values are multiplied by the factor, whose own errors are similar
     wrong = rounding.value * np.sqrt(len(coef)) * float(np.linalg.norm(features.factor))
-    moved = several * (error * largest + wrong) * linear.sum_of_multipliers
+    # the sum of the optimal dual variables is F + |w|^2 / 2; in a regression, at most that of their bounds
+    total = linear.result.objective + 0.5 * linear.longest**2
+    if problem.n_classes is None and problem.terms.two_sided:
+        total = problem.C * float(problem.weight.sum())
+    moved = several * (error * largest + wrong) * total
     allowance = moved * linear.longest + 0.5 * moved**2 + rounding.of_norm(coef)
     inside = _claimed(estimator, problem, linear, objective, allowance)
     kind: Any = "restricted" if problem.kernel.positive_semidefinite else "measured"
@@ -274,7 +279,13 @@ def _features(
 ) -> tuple[Design, float]:
     """The features in memory if they fit, and the relative error of their precision."""
     n, k = implicit.shape
-    single = n * k > MANY and isinstance(estimator.tol, Real) and float(estimator.tol) >= LOOSE
+    scored = problem.n_classes is None and problem.terms.two_sided
+    single = (
+        not scored
+        and n * k > MANY
+        and isinstance(estimator.tol, Real)
+        and float(estimator.tol) >= LOOSE
+    )
     dtype = np.dtype(np.float32 if single else np.float64)
     if n * k * dtype.itemsize > problem.memory:
         return implicit, 0.0

@@ -53,13 +53,19 @@ class Tile(NamedTuple):
 
 
 class KernelScores:
-    """The functions of a fitted model: ``segments`` over ``rows``, plus ``intercept``."""
+    """The functions of a fitted model: ``segments`` over ``rows``, plus ``intercept``. ``double``: always in
+    double precision."""
 
     def __init__(
-        self, kernel: Kernel, rows: Any, segments: Sequence[SupportSegment], intercept: Array
+        self,
+        kernel: Kernel,
+        rows: Any,
+        segments: Sequence[SupportSegment],
+        intercept: Array,
+        double: bool = False,
     ) -> None:
         self.kernel, self.rows, self.segments, self.intercept = kernel, rows, segments, intercept
-        self._double = rows.shape[0] < FEW or isinstance(kernel, FromCallable)
+        self._double = double or rows.shape[0] < FEW or isinstance(kernel, FromCallable)
 
     # What follows is computed once, at the first prediction: fits do not need it, and predictions of single
     # rows are fast.

@@ -1,4 +1,4 @@
-"""Binary classification with a kernel: R(f, b) = sum_i s_i max(0, 1 - y_i (f(x_i) + b)).
+"""A piecewise linear loss of a kernel machine, such as R(f, b) = sum_i s_i max(0, 1 - y_i (f(x_i) + b)).
 
 A point is w = (beta, b): the function f = sum_j beta_j k(x_j, .) with half its squared norm
 1/2 beta' K beta (:class:`KernelNorm`), and optionally an unpenalized intercept. Samples with
@@ -27,11 +27,13 @@ from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.matrices import checked
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.duals.kernel_blocks import KernelDuals, best_intercept
+from maxmargin.duals.kernel_blocks import KernelDuals
 from maxmargin.duals.kernel_rows import RowRange
+from maxmargin.duals.kernel_terms import KernelTerms
 from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.kernels.extent import n_test_values, precision
 from maxmargin.kernels.rounding import summed
+from maxmargin.losses import Hinge, ScoreLoss
 from maxmargin.risks.lines.evaluation import check_weights
 
 #: number of rows of a range: a few tiles
@@ -69,7 +71,7 @@ class ExactKernelEvaluation:
 
 
 class KernelRisk:
-    """The hinge loss of functions of a kernel.
+    """A loss of functions of a kernel.
 
     Parameters
     ----------
@@ -78,7 +80,10 @@ class KernelRisk:
     X : array or CSR matrix
         The samples.
     y : array
-        Labels, +1 or -1.
+        Labels, +1 or -1, or what the loss expects.
+    loss : ScoreLoss, optional
+        A piecewise linear loss of one score per sample: :class:`maxmargin.losses.Hinge` (the default),
+        ``EpsilonInsensitive`` or ``OneClass``.
     sample_weight : array, optional
         Weight of each sample.
     fit_intercept : bool, default True
@@ -111,6 +116,7 @@ class KernelRisk:
         kernel: Kernel,
         X: Any,
         y: Array,
+        loss: ScoreLoss | None = None,
         *,
         sample_weight: Array | None = None,
         fit_intercept: bool = True,
@@ -118,16 +124,19 @@ class KernelRisk:
         engine: Engine | None = None,
     ) -> None:
         X, y, weight = checked(X), np.asarray(y), check_weights(sample_weight, len(y))
-        if X.shape[0] != len(y) or not ((y == 1.0) | (y == -1.0)).all():
+        signs = loss is not None or ((y == 1.0) | (y == -1.0)).all()
+        if X.shape[0] != len(y) or not signs:
             raise ValueError(f"X has {X.shape[0]} rows: y must hold as many labels, each -1 or +1.")
         #: indices of the samples with positive weight
         self.here: IntArray = np.flatnonzero(weight > 0.0)
         if len(self.here) < len(y):
             X = X[self.here]
         self.X, self.kernel, self.memory, self.fit_intercept = X, kernel, memory, fit_intercept
-        self.y = np.ascontiguousarray(y[self.here], dtype=np.float64)
+        y, loss = np.ascontiguousarray(y[self.here], dtype=np.float64), loss or Hinge()
+        loss.check_labels(y)
         self.weight = weight[self.here]
-        self.n_examples = len(self.y)
+        self.terms = KernelTerms.of(loss.dual_terms(y), self.weight)
+        self.n_examples = len(y)
         self.dim = self.n_examples + int(fit_intercept)
         free = np.arange(self.n_examples, self.dim)
         self.norm = KernelNorm(free=free, risk=self)
@@ -179,9 +188,11 @@ class KernelRisk:
         f = self.values(w[: self.n_examples])
         if self.fit_intercept:
             f = f + w[-1]
-        slack = 1.0 - self.y * f
+        slack, b = self.terms.short(self.terms.target - f), w[self.n_examples :]
         value = float(self.weight @ np.maximum(0.0, slack))
-        error = self.rounding.of_scores(w[: self.n_examples], w[self.n_examples :])
+        error = self.rounding.of_scores(w[: self.n_examples], b)
+        if self.terms.two_sided:
+            error += self.terms.rounding(b)
         upper = summed(float(self.weight @ np.maximum(0.0, slack + error)), self.n_examples)
         evaluation: Evaluation = ExactKernelEvaluation(w, value, upper)
         return evaluation
@@ -190,7 +201,7 @@ class KernelRisk:
         """The function ``beta`` with its best intercept."""
         if not self.fit_intercept:
             return frozen(beta)
-        b = best_intercept(self.y - self.values(beta), C * self.weight, self.y)
+        b = self.terms.best_intercept(self.terms.target - self.values(beta))
         return frozen(np.append(beta, b))
 
     @property

@@ -1,0 +1,223 @@
+"""What kernel estimators share: settings, kernels and given kernel values, and problems of one function."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.result import SolveResult, relative_gap
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import is_design
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.kernel.classes import interrupted
+from maxmargin.estimators.kernel.lowrank import check_landmarks
+from maxmargin.estimators.kernel.methods import METHODS, NAMED
+from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
+from maxmargin.estimators.linear.problem import require_positive_weight
+from maxmargin.estimators.validation import loaded
+from maxmargin.kernels import FromCallable, GramValues, Kernel, Precomputed, make_kernel
+from maxmargin.kernels.extent import ROUNDING, precision, warn_of_no_kernel
+from maxmargin.losses import ScoreLoss
+
+#: rows of a given matrix that are compared with columns at a time
+STEP = 512
+
+
+class KernelMachine(CertifiedEstimator):
+    """Base class of estimators with ``kernel``, ``method`` and ``memory``."""
+
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    method: Any
+    memory: int
+    max_kernel_values: float
+    warm_start: bool
+    #: workers are threads
+    engine = "threads"
+    #: names of methods; None for all
+    _methods: tuple[str, ...] | None = None
+
+    def _settings(self) -> Any:
+        """The settings of the method, after checks of the parameters that do not depend on the data."""
+        for name in ("memory", "max_kernel_values"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0.0:
+                raise ValueError(f"{name}={value!r}: use a nonnegative number.")
+        settings, known, allowed = self.method, NAMED, set(METHODS)
+        if self._methods is not None:
+            known = {name: NAMED[name] for name in self._methods}
+            allowed = {type(own) for own in known.values()}
+        if isinstance(settings, str):
+            settings = known.get(settings)
+        if type(settings) not in allowed:
+            kinds = ", ".join(cls.__name__ for cls in METHODS if cls in allowed)
+            raise ValueError(
+                f"method={self.method!r}: use one of {sorted(known)}, or the settings of a method ({kinds})."
+            )
+        return settings
+
+    def _name(self) -> str:
+        return self.method if isinstance(self.method, str) else repr(self.method)
+
+    def _loaded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """The arguments of ``fit`` in memory."""
+        X, y, sample_weight = loaded(X, y, sample_weight)
+        if is_design(X):
+            raise TypeError(
+                f"{type(self).__name__} requires rows, but a {type(X).__name__} only computes products: pass "
+                "an array or a sparse matrix."
+            )
+        if self._given and sp.issparse(X):
+            raise TypeError(
+                "Sparse data was passed, but kernel='precomputed' requires a dense matrix of kernel values: "
+                "call X.toarray()."
+            )
+        return X, y, sample_weight
+
+    @property
+    def _given(self) -> bool:
+        """Whether X holds kernel values."""
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _inputs(self, design: Any) -> tuple[Any, Kernel]:
+        """The rows of validated data, and the kernel. Rows of given kernel values are their indices."""
+        X = design.X if not hasattr(design, "indptr") else _sparse(design)
+        if self._given:
+            _check_square(X)
+            values = GramValues(X, positive_semidefinite=_symmetric(X))
+            if not values.positive_semidefinite:
+                warn_of_no_kernel()
+            return np.arange(len(X), dtype=np.float64)[:, None], FromCallable(values)
+        with np.errstate(over="ignore"):
+            kernel = make_kernel(
+                self.kernel,
+                gamma=self.gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                n_features=X.shape[1],
+                variance=_variance(X) if isinstance(self.gamma, str) else 0.0,
+            )
+            if not callable(self.kernel):
+                precision(kernel, X)  # raises if values are not finite
+        return X, kernel
+
+    def _take_expansion(
+        self, kernel: Kernel, X: Any, support: IntArray, coef: Array, intercept: Array
+    ) -> None:
+        """Set the attributes of the function."""
+        self.kernel_ = Precomputed() if self._given else kernel
+        self.support_, self.dual_coef_, self.intercept_ = support, coef, intercept
+        self.support_vectors_ = X[support] if not self._given else np.empty((0, len(X)))
+
+    def _take_extras(self, extras: dict[str, Any]) -> None:
+        """Replace further attributes of the last fit, perhaps by another method."""
+        for name in getattr(self, "_extras", ()):
+            self.__dict__.pop(name, None)
+        for name, value in extras.items():
+            setattr(self, name, value)
+        self._extras = tuple(extras)
+
+    # -- problems of one function ------------------------------------------------------------------
+
+    def _problem(
+        self,
+        X: Any,
+        kernel: Kernel,
+        y: Array,
+        weight: Array,
+        loss: ScoreLoss,
+        intercept: bool,
+        start: Array | None = None,
+    ) -> KernelProblem:
+        """One problem over the rows with positive weight."""
+        require_positive_weight(weight)
+        check_landmarks(self._settings(), weight)
+        rows = np.flatnonzero(weight > 0.0)
+        some = len(rows) < len(weight)
+        return KernelProblem(
+            kernel=kernel,
+            X=X[rows] if some else X,
+            y=y[rows],
+            weight=weight[rows],
+            C=self.C,
+            n_classes=None,
+            fit_intercept=intercept,
+            memory=int(min(self.memory, sys.maxsize)),
+            loss=loss,
+            start=self._previous(len(weight), rows) if start is None else start,
+            rows=rows,
+        )
+
+    def _previous(self, n: int, rows: IntArray) -> Array | None:
+        """The coefficients of the previous fit, if it had as many samples."""
+        if not self.warm_start or getattr(self, "shape_fit_", (0,))[0] != n:
+            return None
+        beta = np.zeros((n, 1))
+        beta[self.support_, 0] = self.dual_coef_[0]
+        return beta[rows]
+
+    def _answer_one(
+        self, problem: KernelProblem, settings: Any, after: list[SolveResult]
+    ) -> KernelSolution:
+        """Solve a problem of one function, whose support is then that of all rows."""
+        method = METHODS[type(settings)]
+        try:
+            fitted = method.fit(self, problem, after, settings)
+        except KeyboardInterrupt:  # before or after the solver
+            result = interrupted(problem.kernel.positive_semidefinite)
+            b, F = problem.constant
+            result = replace(result, objective=F, gap=relative_gap(F, 0.0))
+            none = np.zeros(0, dtype=np.int64)
+            fitted = KernelSolution(
+                result, none, np.zeros((0, 1)), np.array([b]), method.of_constant(F)
+            )
+        if fitted.result.lower_bound > problem.constant[1] * (1.0 + 1e-9):
+            warn_of_no_kernel()
+            fitted = replace(fitted, result=fitted.result.claiming("measured"))
+        assert problem.rows is not None
+        return replace(fitted, support=problem.rows[fitted.support])
+
+
+def _check_square(K: Any) -> None:
+    """Raise ValueError unless a matrix of kernel values is square."""
+    n, d = K.shape
+    if n != d:
+        raise ValueError(
+            f"Precomputed matrix must be a square matrix. Input is a {n}x{d} matrix: with "
+            "kernel='precomputed', fit needs the kernel values of all pairs of training samples."
+        )
+
+
+def _symmetric(K: Any) -> bool:
+    """Whether a matrix is symmetric up to rounding."""
+    eps = float(np.finfo(K.dtype).eps)
+    allowed = max(ROUNDING * len(K), 4.0 * eps) * float(np.abs(K).max())
+    steps = range(0, len(K), STEP)
+    return all(
+        float(np.abs(K[k : k + STEP] - K[:, k : k + STEP].T).max()) <= allowed for k in steps
+    )
+
+
+def _sparse(design: Any) -> Any:
+    """The CSR matrix of validated data."""
+    arrays = (design.data, design.indices, design.indptr)
+    return sp.csr_matrix(arrays, shape=design.shape, copy=False)
+
+
+def _variance(X: Any) -> float:
+    """The variance of all entries."""
+    size = float(X.shape[0]) * float(X.shape[1])
+    mean = float(X.sum(dtype=np.float64)) / size
+    if sp.issparse(X):
+        return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
+    steps = range(0, len(X), 4096)  # in blocks, without a copy in double precision
+    return (
+        sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
+    )

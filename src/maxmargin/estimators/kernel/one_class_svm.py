@@ -1,0 +1,365 @@
+"""OneClassSVM: the region of most samples, with scikit-learn's ``nu`` and a certificate.
+
+scikit-learn's problem has a threshold rho,
+
+    minimize  1/2 |v|^2 - nu S rho + sum_i s_i max(0, rho - v(x_i)),     S = sum_i s_i
+
+With f = v / rho it becomes the problem that is solved here (:class:`maxmargin.losses.OneClass`),
+
+    minimize  1/2 |f|^2 + C sum_i s_i max(0, 1 - f(x_i)),
+
+for the right C. Let beta be its dual optimum, 0 <= beta_i <= C s_i. The conditions of both problems agree if
+nu = nu(C) = sum_i beta_i / (C S); then v = t f and rho = t with t = 1 / C. nu(C) decreases from 1 to 0 (if
+the origin can be separated), so C is found by a search: the secant method in logarithms within a bracket. At
+the optimum sum_i beta_i = F* + |f|^2 / 2, which needs no dual variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from maxmargin.core.result import SolveResult
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import as_design
+from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.kernel.expansion import FittedExpansion
+from maxmargin.estimators.kernel.machine import KernelMachine
+from maxmargin.estimators.linear.problem import require_positive_weight
+from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.validation import finite_scores
+from maxmargin.kernels import KernelRows
+from maxmargin.losses import OneClass
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import Auto
+
+#: maximum number of values of C, and how precisely nu is met
+MOST, NEAR = 60, 1e-3
+#: margins are hard from this multiple of the first C on
+HARDEST = 1e10
+#: samples from which the first C is estimated
+SAMPLE = 500
+
+
+class Fitted(NamedTuple):
+    """The solution at one C: the sum of its dual variables, and what the attributes are made from."""
+
+    result: SolveResult
+    total: float
+    model: Any
+
+
+@documented
+class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
+    """Detection of outliers by a one-class SVM with a certificate.
+
+    The problem is that of :class:`sklearn.svm.OneClassSVM`, with its parameters: a function that is at least
+    a threshold for all but a fraction ``nu`` of the samples. It is solved in the equivalent form
+    ``1/2 |f|^2 + C sum_i s_i max(0, 1 - f(x_i))``, where a search finds the C that belongs to ``nu``. The
+    bounds ``lower_bound_ <= F* <= objective_`` are those of this problem at ``C_``.
+
+    ``kernel="linear"`` learns one weight per feature instead of one coefficient per sample, so its cost is
+    linear in the number of samples.
+
+    Parameters
+    ----------
+    {kernel}
+        With "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
+    {gamma}
+    {degree}
+    {coef0}
+    nu : float, default 0.5
+        An upper bound of the fraction of outliers in the training data, and a lower bound of the fraction of
+        support vectors, in (0, 1]. It is met up to a thousandth of itself.
+    {tol}
+    memory : int, default 2**31
+        Maximum size in bytes of blocks of kernel values.
+    {limits}
+        They apply to the fit at each value of C, and to the whole search, respectively.
+    {n_jobs}
+        Predictions use it, too.
+    {random_state}
+    {callbacks}
+    {verbose}
+
+    Attributes
+    ----------
+    C_ : float
+        The C that belongs to ``nu``.
+    nu_ : float
+        The ``nu`` that belongs to ``C_``.
+    offset_ : float
+        The threshold: ``decision_function = score_samples - offset_``.
+    support_ : array of shape (n_SV,)
+        Indices of the support vectors, ascending. This and what follows is empty with ``kernel="linear"``.
+    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
+        The support vectors; empty with ``kernel="precomputed"``.
+    n_support_ : array of shape (1,)
+        Number of support vectors.
+    dual_coef_ : array of shape (1, n_SV)
+        Coefficients of the support vectors.
+    intercept_ : array of shape (1,)
+        ``-offset_``.
+    coef_ : array of shape (1, n_features)
+        Weights, only for ``kernel="linear"``.
+    kernel_ : Kernel
+        The kernel with its parameters.
+    n_fits_ : int
+        Number of values of C that were tried.
+    shape_fit_ : tuple of int
+        Shape of the training data.
+    {n_features_in_}
+    {feature_names_in_}
+    {certificate}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import OneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> svm = OneClassSVM(nu=0.1).fit(X)
+    >>> svm.certificate_, svm.gap_ <= 1e-3, round(float(np.mean(svm.predict(X) == -1)), 1)
+    ('exact', True, 0.1)
+    >>> svm.predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
+    """
+
+    C_: float
+    offset_: float
+    _weights: Array | None = None
+    n_support_: IntArray
+    method = "exact"
+    max_kernel_values = math.inf
+    warm_start = False
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        nu: float = 0.5,
+        tol: Any = 1e-3,
+        memory: int = 2**31,
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        callbacks: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.nu = nu
+        self.tol = tol
+        self.memory = memory
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @certified_fit
+    @documented
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples; with ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
+        y : ignored
+            Not used.
+        {sample_weight}
+
+        Returns
+        -------
+        OneClassSVM
+            The fitted estimator.
+        """
+        check_parameters(self)
+        settings = self._settings()
+        if not isinstance(self.nu, Real) or not 0.0 < float(self.nu) <= 1.0:
+            raise ValueError(f"nu={self.nu!r}: use a number above 0 and at most 1.")
+        X, _, sample_weight = self._loaded(X, None, sample_weight)
+        X = validate_data(self, X)
+        weight = np.ones(X.shape[0])
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        require_positive_weight(weight)
+        design = as_design(X, checked=True)
+        rows, kernel = self._inputs(design)
+        some = np.random.default_rng(0).permutation(np.flatnonzero(weight > 0.0))[:SAMPLE]
+        packed = KernelRows(kernel, rows[some], np.float64)
+        mean = float(packed.block(packed).mean())  # the mean score if all multipliers are equal
+        mean = max(mean, float(packed.diagonal().mean()) / len(some), 1e-100)
+        first = 1.0 / (self.nu * float(weight.sum()) * mean)
+        if self._linear:
+            solve: Any = self._solve_features(design, weight)
+        else:
+            solve = self._solve_kernel(rows, kernel, weight, settings)
+        fitted, results = self._search(solve, first, float(weight.sum()))
+        self.shape_fit_, self.n_fits_, t = X.shape, len(results), 1.0 / self.C_
+        if self._linear:
+            self._weights = t * fitted.model
+            support, coef = np.zeros(0, dtype=np.int64), np.zeros((1, 0))
+        else:
+            self._weights = None
+            support, coef = fitted.model.support, t * fitted.model.coef.T
+        self._take_expansion(kernel, rows, support, coef, np.array([-t]))
+        self.offset_, self.n_support_ = t, np.array([len(support)])
+        self._take_extras({})
+        self._ready()
+        self._keep([fitted.result])
+        return self
+
+    @property
+    def C(self) -> float:  # type: ignore[override]
+        """The C of the problem that is solved."""
+        return self.C_
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features; only for ``kernel="linear"``."""
+        check_is_fitted(self, "offset_")
+        return super().coef_ if self._weights is None else self._weights[None]
+
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _solve_features(self, design: Any, weight: Array) -> Callable[..., Fitted]:
+        """Solve at C with one weight per feature."""
+
+        def solve(last: Fitted | None, after: list[SolveResult]) -> Fitted:
+            start, none = None if last is None else last.result, np.zeros(len(weight))
+            with self._workers() as engine:
+                risk = ScoreRisk(design, none, OneClass(), sample_weight=weight, engine=engine)
+                result = self._minimize(risk, Auto(), start=start, after=after)
+            middle = 0.5 * (result.objective + max(0.0, result.lower_bound))
+            return Fitted(result, middle + 0.5 * float(result.w @ result.w), result.w)
+
+        return solve
+
+    def _solve_kernel(
+        self, rows: Any, kernel: Any, weight: Array, settings: Any
+    ) -> Callable[..., Fitted]:
+        """Solve at C with one coefficient per sample."""
+        none = np.zeros(len(weight))
+
+        def solve(last: Fitted | None, after: list[SolveResult]) -> Fitted:
+            start = None
+            if last is not None:
+                start = np.zeros((len(weight), 1))
+                start[last.model.support] = last.model.coef
+                start = start[weight > 0.0]
+            problem = self._problem(rows, kernel, none, weight, OneClass(), False, start)
+            found = self._answer_one(problem, settings, after)
+            return Fitted(found.result, float(found.coef.sum()), found)
+
+        return solve
+
+    def _search(
+        self, solve: Callable[..., Fitted], C: float, total: float
+    ) -> tuple[Fitted, list[SolveResult]]:
+        """Solve at several values of C, until the one that belongs to nu is found."""
+        goal, results, last, first = math.log(self.nu), list[SolveResult](), None, C
+        below: Any = None  # (log C, log nu) with too large a nu, and with too small a nu
+        above: Any = None
+        stride = 1.0
+        for _ in range(MOST):
+            self.C_ = C
+            last = solve(last, results)
+            results.append(replace(last.result, history=last.result.history[-1:]))
+            self.nu_ = min(1.0, last.total / (C * total))
+            here = math.log(C), math.log(max(self.nu_, 1e-300))
+            if abs(here[1] - goal) <= NEAR or last.result.stop_reason in ENDING:
+                return last, results
+            if here[1] > goal:
+                below = here
+            else:
+                above = here
+            if below is None or above is None:
+                C *= math.exp(stride * (here[1] - goal))
+                stride *= 2.0
+                if HARDEST * first < C:
+                    raise ValueError(
+                        f"nu={self.nu!r} has no solution: the origin cannot be separated from a fraction of "
+                        f"{1.0 - self.nu:g} of the samples. Use a larger nu, or kernel='rbf'."
+                    )
+                continue
+            (a, p), (b, q) = below, above
+            part = (p - goal) / (p - q)
+            C = math.exp(a + min(0.95, max(0.05, part)) * (b - a))
+            if abs(b - a) <= 1e-9:
+                return last, results
+        assert last is not None
+        return last, results
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the scores of samples before the threshold.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            The larger, the more typical.
+        """
+        return self.decision_function(X) + self.offset_
+
+    def decision_function(self, X: Any) -> Array:
+        """Return scores: positive for typical samples, negative for outliers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            ``score_samples(X) - offset_``.
+        """
+        check_is_fitted(self, "offset_")
+        if self._weights is None:
+            return finite_scores(self._scores(X)[:, 0])
+        design = as_design(
+            validate_data(self, self._loaded(X, None, None)[0], reset=False), checked=True
+        )
+        scores: Array = design.dot(self._weights, 0, design.shape[0])
+        return finite_scores(scores - self.offset_)
+
+    def predict(self, X: Any) -> IntArray:
+        """Predict whether samples are typical.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            +1 for typical samples, -1 for outliers.
+        """
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
