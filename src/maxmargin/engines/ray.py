@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from maxmargin.core.summation import PartialSum, join
 from maxmargin.engines.host import LOG, raise_first
 from maxmargin.engines.ownership import Owner
 from maxmargin.engines.ray_cluster import SMALL, Cluster
+from maxmargin.engines.ray_worker import LARGE
 
 #: deaths of one worker during one call after which the call fails
 MAX_DEATHS = 3
@@ -41,6 +42,9 @@ GRACE = 2.0
 FEW = 4
 #: number of sums that a worker merges at once; four are faster than two
 ARITY = 4
+#: machines that fetch a large vector at a time, for each that has it: if all fetched it at once, every copy
+#: would come from the driver's machine
+FETCHES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +52,8 @@ class _Placed(Handle):
     """A snapshot in the object store, which keeps it as long as this handle lives."""
 
     ref: Any
+    #: workers whose machines have been sent a copy
+    sent: set[_Worker] = field(default_factory=set)
 
 
 class RayEngine(SerialEngine):
@@ -209,6 +215,9 @@ class RayEngine(SerialEngine):
         """Call all workers; return their results in order, or raise the error of the first failing shard."""
         sent = tuple(a.ref if isinstance(a, _Placed) else a for a in args)
         try:
+            for handle in args:
+                if isinstance(handle, _Placed) and handle.array.nbytes >= LARGE:
+                    self._spread(handle)
             for worker in self._workers:
                 worker.ask(how, sent)
             found = self._collected()
@@ -220,6 +229,26 @@ class RayEngine(SerialEngine):
                 worker.forget_call()
         raise_first(found)
         return found
+
+    def _spread(self, handle: _Placed) -> None:
+        """Send a large vector to the machines in waves: each that has it is a source for the next. The last
+        ones fetch it with the call itself."""
+        cluster = self._joined()
+        first = {worker.machine: worker for worker in reversed(self._workers)}
+        waiting = [w for w in first.values() if w.running and w not in handle.sent]
+        if len(first) <= FEW or not waiting:
+            return
+        handle.sent.update(waiting)
+        sources, fetching = len(first) - len(waiting) + 1, set[Any]()
+        while waiting:
+            room = FETCHES * sources - len(fetching)
+            fetching.update(worker.fetch(handle.ref) for worker in waiting[:room])
+            del waiting[:room]
+            ready = cluster.first(list(fetching), self.timeout) if waiting else None
+            if ready is None:
+                return  # also if none is ready in time: the call itself replaces workers that hang
+            fetching.remove(ready)
+            sources += 1
 
     def _collected(self) -> list[Any]:
         """The results of the workers; workers that died are restarted and called again."""
@@ -338,6 +367,14 @@ class _Worker:
         """A reference to the sums to be merged."""
         held, self._held = self._held, None
         return held
+
+    @property
+    def running(self) -> bool:
+        return self._actor is not None
+
+    def fetch(self, ref: Any) -> Any:
+        """Copy a value of the object store to the worker's machine."""
+        return self._actor.fetch.remote(ref)
 
     def merge(self, sums: list[Any]) -> Any:
         return self._actor.merge.remote(*sums)

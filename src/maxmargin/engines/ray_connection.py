@@ -1,0 +1,81 @@
+"""How this process connects to Ray: the token, and the address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+#: prefix of addresses of Ray's client
+CLIENT = "ray://"
+
+HOW_TO = (
+    "Ray listens on every network interface, and without a token anyone who can connect can run code. Set "
+    "RAY_AUTH_MODE=token in the environment before Ray is imported, and on every machine before 'ray start', "
+    "with the same token everywhere: in RAY_AUTH_TOKEN, in a file named by RAY_AUTH_TOKEN_PATH, or in "
+    "~/.ray/auth_token (create one with 'ray get-auth-token --generate')."
+)
+
+
+def import_ray() -> Any:
+    """Import Ray with authentication enabled: Ray reads the environment when it is imported."""
+    mode = os.environ.get("RAY_AUTH_MODE", "token")
+    if mode.lower() != "token":
+        raise RuntimeError(f"RAY_AUTH_MODE={mode} disables token authentication. {HOW_TO}")
+    if "ray" not in sys.modules:
+        os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError as error:
+        error.add_note('the Ray engine requires Ray: pip install "maxmargin[ray]"')
+        raise
+    return ray
+
+
+def connect(ray: Any, address: str | None) -> None:
+    """Connect to a cluster, or start a local one, which creates a token if there is none."""
+    if address is not None and not token_mode():
+        # With an address Ray never enables it; without one it does if it starts a cluster or finds a token.
+        raise RuntimeError(f"Ray was imported without token authentication. {HOW_TO}")
+    if address is not None and "://" in address:
+        ray.init(address)
+        return
+    token = Path.home() / ".ray" / "auth_token"
+    known = token.exists()
+    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="warning")
+    if not known and token.exists():
+        token.chmod(0o600)  # Ray creates it readable for everyone
+
+
+def resolved(address: str) -> tuple[str, str]:
+    """The IP address of the host if it can be found, and the port."""
+    is_client, address = address.startswith(CLIENT), address.removeprefix(CLIENT)
+    if is_client and ":" not in address:
+        address += ":10001"  # Ray's default
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError):
+        host = socket.gethostbyname(host)
+    return host, port
+
+
+def proxy_address() -> str | None:
+    """The address that Ray's client is connected to; None if this process is part of the cluster."""
+    from ray._private.client_mode_hook import client_mode_should_convert
+
+    if not client_mode_should_convert():
+        return None
+    from ray.util.client import ray as client
+
+    return f"{CLIENT}{client.get_context().client_worker._conn_str}"
+
+
+def token_mode() -> bool:
+    """Whether Ray requires the token in this process."""
+    from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+    return bool(is_token_auth_enabled())

@@ -1,0 +1,114 @@
+"""The process of a worker of the Ray engine: an actor that holds shards and merges sums."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from maxmargin.core.summation import PartialSum, join, merge
+from maxmargin.engines.host import Failure, Host
+from maxmargin.engines.ray_connection import HOW_TO, token_mode
+
+#: bytes from which sums stay with the worker, to be merged there
+LARGE = 1_000_000
+#: bytes from which vectors are copied from the object store before use
+HUGE = 8_000_000
+
+
+class MaxMarginWorker:
+    """The actor of a worker: it holds shards and merges sums.
+
+    Parameters
+    ----------
+    threads : int
+        Number of threads.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._host = Host(threads)
+
+    def build(self, recipe: bytes, specs: list[Any], place: tuple[int, int, int]) -> None:
+        """Build the shards; an error is returned by all later calls."""
+        self._host.build(place, lambda: _unpacked(recipe), lambda: _Specs(specs))
+
+    def built(self) -> Failure | None:
+        """The error that occurred while the shards were built, or None."""
+        return self._host.failed
+
+    def answers(self, method: str, *args: Any) -> list[Any] | Failure:
+        """The results, one per shard."""
+        return self._host.gathered(method, tuple(map(_near, args)))
+
+    def sums(self, method: str, *args: Any) -> list[PartialSum] | Failure:
+        """The results, added up as far as the summation tree allows without other workers."""
+        return self._host.reduced(method, tuple(map(_near, args)))
+
+    def held(self, method: str, *args: Any) -> tuple[Any, Any]:
+        """The sums; if they are large, None and the sums as a second result that stays in place."""
+        sums = _Pickled(self.sums(method, *args))
+        return (None, sums) if sums.nbytes >= LARGE else (sums, None)
+
+    def fetch(self, value: Any) -> None:
+        """Nothing: Ray copies the value to this machine before the call."""
+
+    def merge(self, *sums: list[PartialSum]) -> list[PartialSum]:
+        """Merge the sums of neighboring workers."""
+        return merge(chain.from_iterable(sums))
+
+    def total(self, *sums: list[PartialSum]) -> Any:
+        """The total of the sums of all workers, in order."""
+        return join(chain.from_iterable(sums))
+
+
+class _Pickled:
+    """A pickled value, sent as it is, and received as the value itself."""
+
+    def __init__(self, value: Any) -> None:
+        self._buffers: list[pickle.PickleBuffer] = []
+        self._plain = pickle.dumps(value, protocol=5, buffer_callback=self._buffers.append)
+        self.nbytes = len(self._plain) + sum(buffer.raw().nbytes for buffer in self._buffers)
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self._plain, self._buffers)
+
+
+def _unpickled(plain: bytes, buffers: list[Any]) -> Any:
+    return pickle.loads(plain, buffers=buffers)
+
+
+def _near(argument: Any) -> Any:
+    """Copy a large vector to this process's memory, which has large pages: products access it randomly. With
+    10M features and 7.5M entries, a product takes 124 ms in the object store and 81 ms here; the copy 21
+    ms."""
+    if type(argument) is not np.ndarray or argument.nbytes < HUGE:
+        return argument
+    near = np.array(argument)
+    near.setflags(write=False)
+    return near
+
+
+def _unpacked(recipe: bytes) -> Any:
+    """Unpickle the recipe of the shards, on a cluster that requires a token."""
+    if not token_mode():
+        raise RuntimeError(f"the cluster runs without Ray's token authentication. {HOW_TO}")
+    return pickle.loads(recipe)
+
+
+class _Specs(Sequence[Any]):
+    """Placed specs, fetched one by one."""
+
+    def __init__(self, specs: list[Any]) -> None:
+        self._specs = specs
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __getitem__(self, index: Any) -> Any:
+        import ray
+
+        spec = self._specs[index]
+        return pickle.loads(spec) if isinstance(spec, bytes) else ray.get(spec)
