@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.engine import Handle, share
-from maxmargin.core.summation import PartialSum
+from maxmargin.core.summation import PartialSum, join_end
 from maxmargin.engines.threads import ThreadEngine
 
 #: deaths of workers, and what was done about them
@@ -80,7 +80,7 @@ class Host(ThreadEngine):
     def reduced(self, method: str, args: tuple[Any, ...]) -> list[PartialSum] | Failure:
         """The results, added up as far as the summation tree allows without the shards of other workers."""
         try:
-            return self.failed or self._fold(method, _read_only(args))
+            return self.failed or join_end(self._fold(method, _read_only(args)), self._n_shards)
         except _RAISED as error:
             return failure(error)
 
