@@ -78,6 +78,35 @@ class TaskEngine(Protocol):
         when all calls have ended."""
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What an engine and its workers have sent each other so far: rounds of calls, the seconds spent waiting
+    for them, and bytes."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+    sent: int = 0
+    received: int = 0
+
+    def since(self, before: Traffic) -> Traffic:
+        """What was sent since then."""
+        return Traffic(
+            self.rounds - before.rounds,
+            self.seconds - before.seconds,
+            self.sent - before.sent,
+            self.received - before.received,
+        )
+
+
+@runtime_checkable
+class SendingEngine(Protocol):
+    """An engine whose workers are other processes, which counts what it sends them and receives from them."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """The counts since the engine was made."""
+
+
 def shard_method(method: Callable[..., Any]) -> str:
     """The name of a shard method that was passed as ``Shard.method``.
 
@@ -152,8 +181,6 @@ class SerialEngine:
     """
 
     durable = True
-    #: index of the first shard; not 0 in a worker of another engine that hosts some of the shards
-    _first = 0
 
     def __init__(self) -> None:
         self._shards: list[Any] = []
@@ -217,7 +244,7 @@ class SerialEngine:
         return answer
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
-        return fold(self._map(method, args), self._first)
+        return fold(self._map(method, args))
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)

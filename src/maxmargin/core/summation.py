@@ -70,11 +70,16 @@ def fold(parts: Iterable[Any], start: int = 0) -> list[PartialSum]:
     return merge(PartialSum(start + k, 1, part) for k, part in enumerate(parts))
 
 
+def in_order(sums: Iterable[PartialSum]) -> list[PartialSum]:
+    """Sums of several holders by the number of their first part."""
+    return sorted(sums, key=lambda node: node.start)
+
+
 def merge(sums: Iterable[PartialSum]) -> list[PartialSum]:
-    """Add neighboring sums, in order, as far as the tree allows without the others."""
+    """Add neighboring sums, in order, as far as the tree allows without the others (there may be gaps)."""
     stack: list[PartialSum] = []
     for node in sums:
-        while stack and stack[-1].size == node.size and stack[-1].start % (2 * node.size) == 0:
+        while stack and (stack[-1].start, stack[-1].size) == (node.start ^ node.size, node.size):
             left = stack.pop()
             node = PartialSum(left.start, 2 * node.size, _pair(left, node))
         stack.append(node)
@@ -126,7 +131,7 @@ class Tree:
 
     def sums(self) -> list[PartialSum]:
         """The remaining sums in order, as :func:`merge` of the same sums returns them."""
-        return sorted(self._held.values(), key=lambda node: node.start)
+        return in_order(self._held.values())
 
 
 def join(sums: Iterable[PartialSum]) -> Any:

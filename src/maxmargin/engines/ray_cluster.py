@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import pickle
 import threading
 from collections import Counter
@@ -182,15 +181,15 @@ class Cluster:
         }
 
     def start(
-        self, number: int, n_workers: int, taken: Counter[str], threads: int | None
+        self, number: int, n_workers: int, taken: Counter[str], threads: int | None, most: int
     ) -> tuple[str, Any]:
         """Start an actor for a worker, on the machine of its neighbors if possible.
 
-        Each machine has its share of the workers. If the place of this worker is taken, it goes to the
+        Each machine has at most so many of the workers. If the place of this worker is taken, it goes to the
         machine with the fewest workers.
         """
         machines = self._known or self.machines()
-        names, most = list(machines), math.ceil(n_workers / len(machines))
+        names = list(machines)
         machine = names[number * len(names) // n_workers]
         if taken[machine] >= most:
             machine = min(names, key=lambda name: taken[name])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.summation import PartialSum, join, merge
+from maxmargin.core.summation import PartialSum, in_order, join, merge
 from maxmargin.engines.host import Failure, Host
 from maxmargin.engines.ray_connection import HOW_TO, token_mode
 
@@ -31,37 +31,53 @@ class MaxMarginWorker:
     def __init__(self, threads: int) -> None:
         self._host = Host(threads)
 
-    def build(self, recipe: bytes, specs: list[Any], place: tuple[int, int, int]) -> None:
-        """Build the shards; an error is returned by all later calls."""
-        self._host.build(place, lambda: _unpacked(recipe), lambda: _Specs(specs))
+    def build(self, recipe: bytes, specs: list[Any], numbers: list[int], n_shards: int) -> None:
+        """Build the shards of these numbers; an error is returned by all later calls."""
+        self._host.build(numbers, n_shards, lambda: _unpacked(recipe), lambda: _Specs(specs))
 
-    def built(self) -> Failure | None:
+    def adopt(self, specs: list[Any], numbers: list[int]) -> None:
+        """Build shards of a worker that died, too."""
+        self._host.adopt(numbers, lambda: _Specs(specs))
+
+    def release(self, numbers: list[int]) -> None:
+        """Release shards that another worker has built."""
+        self._host.release(numbers)
+
+    def movable(self, numbers: list[int]) -> bool:
+        """Whether these shards may be rebuilt elsewhere."""
+        return self._host.movable(numbers)
+
+    # the next three call the shards of these numbers, or all
+
+    def built(self, numbers: list[int] | None) -> Failure | None:
         """The error that occurred while the shards were built, or None."""
         return self._host.failed
 
-    def answers(self, method: str, *args: Any) -> list[Any] | Failure:
+    def answers(self, numbers: list[int] | None, method: str, *args: Any) -> list[Any] | Failure:
         """The results, one per shard."""
-        return self._host.gathered(method, tuple(map(_near, args)))
+        return self._host.gathered(method, tuple(map(_near, args)), numbers)
 
-    def sums(self, method: str, *args: Any) -> list[PartialSum] | Failure:
+    def sums(
+        self, numbers: list[int] | None, method: str, *args: Any
+    ) -> list[PartialSum] | Failure:
         """The results, added up as far as the summation tree allows without other workers."""
-        return self._host.reduced(method, tuple(map(_near, args)))
+        return self._host.reduced(method, tuple(map(_near, args)), numbers)
 
-    def held(self, method: str, *args: Any) -> tuple[Any, Any]:
+    def held(self, numbers: list[int] | None, method: str, *args: Any) -> tuple[Any, Any]:
         """The sums; if they are large, None and the sums as a second result that stays in place."""
-        sums = _Pickled(self.sums(method, *args))
+        sums = _Pickled(self.sums(numbers, method, *args))
         return (None, sums) if sums.nbytes >= LARGE else (sums, None)
 
     def fetch(self, value: Any) -> None:
         """Nothing: Ray copies the value to this machine before the call."""
 
     def merge(self, *sums: list[PartialSum]) -> list[PartialSum]:
-        """Merge the sums of neighboring workers."""
-        return merge(chain.from_iterable(sums))
+        """Merge the sums of some workers."""
+        return merge(in_order(chain.from_iterable(sums)))
 
     def total(self, *sums: list[PartialSum]) -> Any:
         """The total of the sums of all workers, in order."""
-        return join(chain.from_iterable(sums))
+        return join(in_order(chain.from_iterable(sums)))
 
 
 class _Pickled:
@@ -78,6 +94,11 @@ class _Pickled:
 
 def _unpickled(plain: bytes, buffers: list[Any]) -> Any:
     return pickle.loads(plain, buffers=buffers)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a value when it is sent; arrays are not copied to find out."""
+    return _Pickled(value).nbytes
 
 
 def _near(argument: Any) -> Any:

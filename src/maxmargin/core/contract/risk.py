@@ -66,6 +66,8 @@ class Capabilities:
         A cache of constraints, from which an evaluation is cheaper.
     proved : ProvedRisk, optional
         Bounds on rounding errors.
+    engine : Engine, optional
+        The engine that holds the shards, for the record of what it sends.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Capabilities:
     numbered_planes: NumberedPlanes | None = None
     caching: CachingRisk | None = None
     proved: ProvedRisk | None = None
+    engine: Engine | None = None
 
 
 @runtime_checkable

@@ -193,6 +193,7 @@ class ScoreRisk:
             row_duals=self,
             wide=self,
             proved=self,
+            engine=self.engine,
         )
 
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:

@@ -251,8 +251,8 @@ class TaskRisk:
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
         if isinstance(self._examples, SmoothExamples):
-            return Capabilities(working_sets=self)
-        return Capabilities(working_sets=self, caching=self)
+            return Capabilities(working_sets=self, engine=self.engine)
+        return Capabilities(working_sets=self, caching=self, engine=self.engine)
 
     @property
     def examples(self) -> Examples:
