@@ -27,12 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.summation import PartialSum, fold, join
+from maxmargin.core.summation import PartialSum, count_sums, fold, join
 
 R = TypeVar("R")
 
@@ -137,21 +139,33 @@ def shard_method(method: Callable[..., Any]) -> str:
 def share(n_shards: int, n_workers: int, worker: int) -> range:
     """The contiguous shards of a worker.
 
-    Ranges begin at nodes of the summation tree that are as large as possible, so that a worker has few
-    partial sums to send, but no worker has more than an eighth more shards than it must. If the number of
-    shards is a power of two, it has one or two sums with 2, 3, 4, 6, 8, 12, or 16 workers.
+    Ranges begin and end at nodes of the summation tree that are as large as possible, so that a worker has
+    few sums to send. The size of the nodes minimizes (8 + sums of a worker) * its shards, where one sum
+    counts as two: a sum less may cost about a tenth more shards. If the number of shards is a power of two, a
+    worker has one or two sums with 2, 3, 4, 6, 8, 12, 16, or 100 workers.
     """
-    least = -(-n_shards // n_workers)
-    size = n_shards & -n_shards  # the largest power of two that divides it
-    while size > 1 and (
-        size * n_workers > n_shards or 8 * size * -(-n_shards // (size * n_workers)) > 9 * least
-    ):
-        size //= 2
-    each, more = divmod(n_shards // size, n_workers)
-    return range(
-        size * (worker * each + min(worker, more)),
-        size * ((worker + 1) * each + min(worker + 1, more)),
-    )
+    return range(*_cuts(n_shards, n_workers)[worker : worker + 2])
+
+
+@lru_cache(maxsize=16)
+def _cuts(n_shards: int, n_workers: int) -> list[int]:
+    """Where the ranges of the workers begin and end."""
+    found: list[tuple[int, list[int]]] = []
+    for power in range(n_shards.bit_length()):
+        size = 1 << power
+        units = -(-n_shards // size)
+        if units < n_workers and power > 0:
+            break
+        each, more = divmod(units, n_workers)
+        # the workers with one more come first, or are spread so that the last one, with the rest, is not one
+        for cuts in (
+            [min(n_shards, size * (k * each + min(k, more))) for k in range(n_workers + 1)],
+            [min(n_shards, size * (k * units // n_workers)) for k in range(n_workers + 1)],
+        ):
+            most = max(b - a for a, b in pairwise(cuts))
+            sums = max(count_sums(a, b, n_shards) for a, b in pairwise(cuts))
+            found.append((most * (8 + max(2, sums)), cuts))
+    return min(reversed(found), key=lambda pair: pair[0])[1]
 
 
 class SerialEngine:

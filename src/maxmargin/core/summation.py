@@ -5,8 +5,9 @@ a fixed summation tree. Parts are numbered by shard; neighbors of equal size are
 in a binary counter. The tree depends on the number of parts only, and at most log2(parts) partial
 sums are held at any time.
 
-A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`). The few
-remaining sums of all ranges, in order, give the whole sum (:func:`join`).
+A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`, and
+:func:`join_end` for the last parts). The few remaining sums of all ranges, in order, give the whole sum
+(:func:`join`).
 """
 
 from __future__ import annotations
@@ -83,6 +84,31 @@ def merge(sums: Iterable[PartialSum]) -> list[PartialSum]:
             node = PartialSum(left.start, 2 * node.size, _pair(left, node))
         stack.append(node)
     return stack
+
+
+def join_end(sums: list[PartialSum], n_parts: int) -> list[PartialSum]:
+    """Add up those of ordered sums that :func:`join` adds from the right: if the number of parts is not a
+    power of two, the last nodes have no neighbors of equal size."""
+    while len(sums) > 1 and sums[-1].start + sums[-1].size == n_parts:
+        (start, size, total), last = sums[-2:]
+        if start + size != last.start or start % (2 * size) or start + 2 * size <= n_parts:
+            break
+        both = PartialSum(start, size + last.size, add_parts(total, last.total))
+        sums = [*sums[:-2], both]
+    return sums
+
+
+def count_sums(start: int, stop: int, n_parts: int) -> int:
+    """How many sums :func:`fold` and :func:`join_end` leave of the parts ``start .. stop-1``."""
+    whole = 1 << n_parts.bit_length()
+    limit = whole if stop == n_parts else stop
+    count = 0
+    while start < stop:
+        size = start & -start or whole
+        while start + size > limit:
+            size //= 2
+        count, start = count + 1, start + size
+    return count
 
 
 class Tree:

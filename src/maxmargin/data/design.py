@@ -354,5 +354,6 @@ def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
     most = max(32, work // SHARD_WORK)
     if n_rows >= 32 * SHARD_ROWS:
         most = 1 << round(math.log2(max(n_rows / SHARD_ROWS, work / SHARD_WORK)))
+        worth = 1 << max(0, worth.bit_length() - 1)
     n_shards = max(1, min(most, work // 50_000, worth, n_rows))
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

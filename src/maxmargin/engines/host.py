@@ -17,7 +17,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from maxmargin.core.engine import Handle
-from maxmargin.core.summation import PartialSum
+from maxmargin.core.summation import PartialSum, join_end
 from maxmargin.engines.threads import ThreadEngine
 
 #: deaths of workers, and what was done about them
@@ -115,7 +115,8 @@ class Host(ThreadEngine):
         """The results of all shards here, or of some, added up as far as the summation tree allows without
         those of other workers."""
         try:
-            return self._called(numbers) or self._fold(method, _read_only(args))
+            failed = self._called(numbers)
+            return failed or join_end(self._fold(method, _read_only(args)), self._n_shards)
         except _RAISED as error:
             return failure(error)
 
