@@ -52,7 +52,8 @@ class Watch:
     """Times the rounds of an engine, kills in one of them, and reads the log."""
 
     def __init__(self, engine: Any) -> None:
-        self.rounds: list[tuple[str, float]] = []
+        #: name, seconds, and when it ended
+        self.rounds: list[tuple[str, float, float]] = []
         self.log: list[tuple[float, str]] = []
         self.kill: tuple[int, Any] | None = None
         self.killed = 0.0
@@ -80,7 +81,7 @@ class Watch:
             name = "failed"
             raise
         finally:
-            self.rounds.append((name, time.perf_counter() - began))
+            self.rounds.append((name, time.perf_counter() - began, time.time()))
 
     def _strike(self, act: Any) -> None:
         self.killed = time.time()
@@ -128,7 +129,7 @@ def faults(spec: Cell) -> Cell:
             clean_walls.append(wall)
             history += clean.history_
             own += [memory(pid)["own"] for pid in pids_of_workers()]
-            for name, seconds in watch.rounds:
+            for name, seconds, _ in watch.rounds:
                 usual.setdefault(name, []).append(seconds)
             what = "worker hangs" if k == spec["times"] else ("worker", "machine")[k % 2]
             engine.timeout = 5.0 if what == "worker hangs" else None
@@ -137,8 +138,11 @@ def faults(spec: Cell) -> Cell:
             watch.kill = at, act
             svc, wall = fit()
             lost = [when for when, text in watch.log if "was lost" in text]
-            name, seconds = watch.rounds[at]
-            later = [s for other, s in watch.rounds if other in ("failed", "line_restore")]
+            # the round in which the death was noticed; those that failed miss scores, and are repeated
+            name, seconds, _ = next(r for r in watch.rounds if not lost or r[2] >= lost[0])
+            lost_scores = [r for r in watch.rounds if r[0] in ("failed", "line_restore")]
+            later = [s for other, s, ended in lost_scores if not lost or ended > lost[0]]
+            later = later[1:] if name == "failed" else later
             deaths.append({
                 "what": what, "round": at, "call": name, "seconds": seconds, "after": sum(later),
                 "detected": lost[0] - watch.killed if lost else None, "logged": len(lost),

@@ -35,7 +35,8 @@ def _own_environment() -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="mm", dir="/tmp")  # Unix sockets have short paths
     os.environ.update(
         RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(16), RAY_TMPDIR=folder,
-        RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0",
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_worker_niceness=str(os.getpriority(os.PRIO_PROCESS, 0)),  # as this process
     )  # fmt: skip
     os.environ.pop("RAY_ADDRESS", None)
     try:

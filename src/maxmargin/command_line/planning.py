@@ -20,6 +20,7 @@ from maxmargin.core.engine import share
 from maxmargin.core.line_search import LIMIT
 from maxmargin.data import Dataset, as_design, shard_bounds
 from maxmargin.duals.rows import Rows
+from maxmargin.engines.ray import FEW
 from maxmargin.files.scratch import FROM_ROWS
 from maxmargin.losses import Hinge
 from maxmargin.risks.scores.shard import ScoreShard
@@ -43,9 +44,9 @@ WORKER, DRIVER = 0.10e9, 0.25e9
 PLANES = 60
 #: bytes of scores per row: two points
 SCORES = 16
-#: kinks that all workers return in a round: a part of the samples, but the line search asks for no more than
-#: a number (:data:`maxmargin.core.line_search.LIMIT`), and their bytes
-KINKS, KINK_BYTES = 1 / 40, 16
+#: all workers together return about this many kinks in a round for n samples, times the square root of n (and
+#: no more than :data:`maxmargin.core.line_search.LIMIT`); bytes of a kink (benchmarks.cluster_faults)
+KINKS, KINK_BYTES = 16, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,11 @@ def plan(data: Dataset, machines: int, cpus: float, bandwidth: float) -> Plan:
         sent = 200.0 + (vector if method == "line_evaluate" else 0.0)
         received = min(2, own) * vector if method == "line_cut" else 8.0
         if method == "line_kinks":
-            received = KINK_BYTES * min(KINKS * n, LIMIT) / workers
+            received = KINK_BYTES * min(KINKS * math.sqrt(n), LIMIT) / workers
         large = levels * vector if method in ("line_evaluate", "line_cut") else 0.0
-        seconds = turns * seconds_of[method] + large / bandwidth + received * workers / bandwidth
-        if method == "line_cut":  # the driver receives the sums of a few machines only
-            seconds -= received * max(0, workers - 4) / bandwidth
+        # sums of more machines are merged by the workers
+        senders = min(workers, FEW) if method == "line_cut" else workers
+        seconds = turns * seconds_of[method] + (large + received * senders) / bandwidth
         seconds += ROUND + PER_WORKER * workers
         rounds.append(Round(what, per_iteration, seconds, sent, received))
     on_disk = n // n_shards >= FROM_ROWS
