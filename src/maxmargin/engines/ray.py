@@ -252,13 +252,17 @@ class RayEngine(SerialEngine):
             if not any(call.found is None for call in calls):
                 return _whole(calls)
             sums = [call.held if call.found is None else call.found for call in calls]
+            # one that answered may have died since, with shards that it took over
+            adders = [call.worker for call in calls if call.worker.actor]
             step = 1
             while len(sums) > ARITY:
                 step *= ARITY
                 groups = [sums[k : k + ARITY] for k in range(0, len(sums), ARITY)]
-                sums = [calls[k * step].worker.merge(group) for k, group in enumerate(groups)]
+                sums = [
+                    adders[k * step % len(adders)].merge(group) for k, group in enumerate(groups)
+                ]
             try:
-                total = cluster.get(calls[0].worker.total(sums))
+                total = cluster.get(adders[0].total(sums))
             except cluster.lost as error:
                 LOG.warning("partial sums were lost while they were added up; the call is repeated")
                 lost = error

@@ -206,7 +206,7 @@ class Team:
             if call.worker in dead
             for number in self._calls.pop(answer).numbers
         }
-        losses.update(again)
+        losses.update(again.keys())
         for worker in dead:
             self.end(worker)
         others = [worker for worker in self.workers if worker.actor and worker.shards]
@@ -276,11 +276,10 @@ class Team:
         }
         try:
             failed = self._cluster.get(worker.coming)
-            stays = isinstance(failed, Failure) or not all(
-                self._cluster.get(
-                    [o.actor.movable.remote(n) for o, n in holders.items() if o.actor]
-                )
-            )
+            asked = [o.actor.movable.remote(n) for o, n in holders.items() if o.actor]
+            # without an answer, one hangs: the next call notices that
+            answered = len(self._cluster.done(asked, GRACE)) == len(asked)
+            stays = bool(failed) or not answered or not all(self._cluster.get(asked))
         except self._cluster.lost as error:  # of another worker: the next call notices that
             failed, stays = Failure(error), True
         if isinstance(failed, Failure):
@@ -297,7 +296,7 @@ class Team:
             other.shards = [number for number in other.shards if number not in worker.home]
             if other.actor:
                 other.actor.release.remote(own)
-        worker.shards, worker.coming = list(worker.home), None
+        worker.shards, worker.coming, worker.failures = list(worker.home), None, 0
         LOG.info(
             "worker %d of %d on machine %s has its %d shards back from %d others",
             worker.number, len(self.workers), worker.machine, len(worker.shards), len(holders),
