@@ -8,7 +8,9 @@ workers on this machine, which the simulation of one machine must reproduce with
 Simulated are 10^9 rows of 75 entries: what a worker sends and the driver receives, w sent to all machines in
 waves and at once, an iteration of cutting planes, the death of a machine, and machines that are three times
 slower than others. No fit ran on a hundred machines. The page "Cost models of a cluster" includes the tables
-(docs/_cluster_sim.inc). Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_sim``.
+(docs/_cluster_sim.inc).
+
+Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_sim``.
 """
 
 from __future__ import annotations
@@ -280,7 +282,8 @@ def messages(costs: Costs, machines: int, features: int, unit: Cell) -> Row:
     at_once = sent()
     ray.FETCHES = fetches
     return {
-        "machines": machines, "features": f"{features:,}", "vectors of a plane from a worker": max(cluster.results.values()),
+        "machines": machines, "features": f"{features:,}",
+        "vectors of a plane from a worker": max(cluster.results.values()),
         "into the driver": into, "copies of w from the driver": copies,
         "w in waves, and the product, s": waves, "w at once, and the product, s": at_once, "plane, s": plane,
     }  # fmt: skip
@@ -289,7 +292,7 @@ def messages(costs: Costs, machines: int, features: int, unit: Cell) -> Row:
 def one_dies(driver: Driver) -> Row:
     """Iterations before, during, and after the death of a machine."""
     before = sum(driver.iteration().values())
-    name, host = sorted(driver.cluster.hosts.items())[len(driver.cluster.hosts) // 2]
+    host = driver.cluster.hosts["machine 0050"]
     host.dies = driver.cluster.now + before / 3
     during = sum(driver.iteration().values())
     after = sum(driver.iteration().values())
@@ -354,13 +357,13 @@ def table(bench: Bench) -> None:
         for event in (one_dies, some_slow):
             driver = large(costs, 100, unit["features"], unit)
             events.append({"features": f"{unit['features']:,}", **event(driver)})
-    found_here = checked(rounds, units[-1]["copy"])
+    here = checked(rounds, units[-1]["copy"])
     note = f"A vector goes into the object store at {8e9 * rounds['put']:.2f} ns a feature."
     what = f"{ROWS:,} rows of {NONZEROS} entries, {ALL_SHARDS:,} shards"
     tables = [
         ("units", "Units, one thread", measured, note),
         ("rounds", "Rounds without work", empty, ""),
-        ("check", "Rounds of the engine on Ray on this machine, and simulated", found_here, CHECK),
+        ("check", "Rounds of the engine on Ray on this machine, and simulated", here, CHECK),
         ("messages", f"Messages: {what}", sent, SENT),
         ("iterations", f"An iteration of cutting planes: {what}", parts, ""),
         ("events", f"Deaths and slow machines: {what}, 100 machines", events, EVENTS),
@@ -399,8 +402,8 @@ noticed after 10 s, another worker needs {READ:g} s to read a shard. Shards do n
 that are slow: that would make the iterates depend on timing. So a round waits for the slowest machine.
 """
 PAGE = f"""
-The tables are made by ``python -m benchmarks.cluster_sim``: the real engine runs on simulated machines, with a
-virtual clock and unit costs that were measured on a machine with two cores. Assumed, not measured, are
+The tables are made by ``python -m benchmarks.cluster_sim``: the real engine runs on simulated machines, with
+a virtual clock and unit costs that were measured on a machine with two cores. Assumed, not measured, are
 {CORES} cores a machine that pay and a network of 10 Gbit/s for each. What is left out: other jobs, reading
 from a disk that is slower than the products, TLS, and the driver's own work between rounds.
 """

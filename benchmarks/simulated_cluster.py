@@ -25,7 +25,7 @@ import numpy as np
 
 from maxmargin.core.summation import AddsInPlace
 from maxmargin.engines import ray_team, ray_worker
-from maxmargin.engines.ray_worker import HUGE, LARGE, MaxMarginWorker
+from maxmargin.engines.ray_worker import HUGE, MaxMarginWorker
 
 #: bytes above which Ray sends a result through the object store
 INLINE = 100_000
@@ -89,7 +89,7 @@ class Ref:
     home: str
     #: machines that have a copy, and since when
     copies: dict[str, float]
-    #: vectors of at least ``LARGE`` bytes in it
+    #: vectors of at least ``INLINE`` bytes in it
     vectors: int = 0
     error: Exception | None = None
 
@@ -133,7 +133,7 @@ class SimulatedCluster:
         self.hosts = {name: Machine([0.0] * cores) for name in names}
         self.hosts.setdefault(_DRIVER, Machine([0.0]))
         self._able = names
-        #: vectors of at least ``LARGE`` bytes, and all bytes, by sender and receiver
+        #: vectors of at least ``INLINE`` bytes, and all bytes, by sender and receiver
         self.vectors: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
         #: large vectors in the results of the workers' shards
@@ -157,7 +157,7 @@ class SimulatedCluster:
             return value
         self.now += self.costs.put * value.nbytes
         size = value.nbytes
-        return Ref(self.now, Sized(size, 0.0), size, _DRIVER, {_DRIVER: self.now}, size >= LARGE)
+        return Ref(self.now, Sized(size, 0.0), size, _DRIVER, {_DRIVER: self.now}, size >= INLINE)
 
     def snapshot(self, ref: Ref) -> Any:
         return np.broadcast_to(np.zeros(1), ref.nbytes // 8)
@@ -312,4 +312,4 @@ def _sent(value: Any) -> tuple[Any, int, int]:
     plain = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     sizes = [buffer.raw().nbytes for buffer in buffers]
     received = pickle.loads(plain, buffers=buffers)
-    return received, len(plain) + sum(sizes), sum(size >= LARGE for size in sizes)
+    return received, len(plain) + sum(sizes), sum(size >= INLINE for size in sizes)
