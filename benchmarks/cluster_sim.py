@@ -349,10 +349,13 @@ def table(bench: Bench) -> None:
     for unit in both:
         for machines in MACHINES:
             found = large(costs, machines, unit["features"], unit).iteration()
+            free = {**unit, "dot": 0.0, "accumulate": 0.0, "zeros": 0.0}
+            only = large(costs, machines, unit["features"], free).iteration()
             parts.append({
                 "machines": machines, "features": f"{unit['features']:,}",
                 **{f"{name}, s": seconds for name, seconds in found.items()},
                 "an iteration, s": sum(found.values()),
+                "broadcast of w, s": only["w and product"], "sum of planes, s": only["plane"],
             })  # fmt: skip
         for event in (one_dies, some_slow):
             driver = large(costs, 100, unit["features"], unit)
@@ -365,7 +368,7 @@ def table(bench: Bench) -> None:
         ("rounds", "Rounds without work", empty, ""),
         ("check", "Rounds of the engine on Ray on this machine, and simulated", here, CHECK),
         ("messages", f"Messages: {what}", sent, SENT),
-        ("iterations", f"An iteration of cutting planes: {what}", parts, ""),
+        ("iterations", f"An iteration of cutting planes: {what}", parts, ALONE),
         ("events", f"Deaths and slow machines: {what}, 100 machines", events, EVENTS),
     ]
     bench.save(TITLE, tables)
@@ -395,6 +398,9 @@ costs are those of the shards of these rounds.
 """
 SENT = """
 Vectors of a plane that a worker sends to others at the beginning, and that arrive at the driver in the end.
+"""
+ALONE = """
+The last two columns are rounds in which only messages and sums take time.
 """
 EVENTS = f"""
 Simulated machines have {CORES} cores that pay, a network of 10 Gbit/s, and one worker each. A death is
