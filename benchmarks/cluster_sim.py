@@ -34,7 +34,7 @@ TITLE = "Rounds on a simulated cluster"
 #: features, rows of the measured products, and of the measured rounds
 UNITS = ((50_000, 400_000), (2_000_000, 100_000), (20_000_000, 100_000))
 QUICK_UNITS = ((5_000, 10_000), (100_000, 5_000), (200_000, 5_000))
-WORKERS, SHARDS, REPEATS = (1, 2, 4, 8), 32, 25
+WORKERS, SHARDS, REPEATS = (1, 2, 4, 8), 32, 20
 LIMIT = 0.25
 
 ROWS, ALL_SHARDS, MACHINES = 1_000_000_000, 1024, (10, 100, 1000)
@@ -63,6 +63,9 @@ class Real:
 
         products.csr_dot(*self.X, w, 0, self.n, self.scores)
         return 0.0
+
+    def vector(self) -> Any:
+        return np.ones(self.features)
 
     def cut(self) -> Any:
         from maxmargin.compiled import products
@@ -151,12 +154,12 @@ def rounds_of(sizes: list[tuple[int, int]]) -> Cell:
     with local_ray(40 * 8 * sizes[-1][0] + 500_000_000) as ray:
         w = np.ones(sizes[-1][0])
         put = least(lambda: ray.put(w), 9, time.perf_counter) / w.nbytes
+        back = returned(sizes[-1][0])
         for features, rows in sizes:
             unit = products_of(features, rows // SHARDS)
             for n in WORKERS:
                 specs = [(rows // SHARDS, features, k) for k in range(SHARDS)]
-                with_close = RayEngine(n_workers=n, threads=1)
-                engine = with_close.open(Real, specs)
+                engine = RayEngine(n_workers=n, threads=1).open(Real, specs)
                 handle = engine.publish(np.ones(features))
                 calls: dict[str, Callable[[], Any]] = {
                     "empty": lambda engine=engine: engine.reduce(Real.empty),
@@ -171,7 +174,27 @@ def rounds_of(sizes: list[tuple[int, int]]) -> Cell:
                         "unit": unit,
                     })  # fmt: skip
                 engine.close()
-    return {"rounds": found, "put": put, "load": os.getloadavg()[0], "cores": os.cpu_count()}
+    return {
+        "rounds": found,
+        "put": put,
+        "back": back,
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+    }
+
+
+def returned(features: int) -> float:
+    """Seconds a byte to return a vector to the driver, of a worker on the same machine."""
+    from maxmargin.engines import RayEngine
+
+    engine = RayEngine(n_workers=1, threads=1).open(Real, [(1, features, 0)])
+    seconds = [
+        least(lambda call=call: engine.reduce(call), REPEATS, time.perf_counter)
+        for call in (Real.empty, Real.vector)
+    ]
+    engine.close()
+    made = least(lambda: np.ones(features), REPEATS, time.perf_counter)
+    return (seconds[1] - seconds[0] - made) / (8 * features)
 
 
 def cell(spec: Cell, bench: Bench) -> Cell:
@@ -188,7 +211,8 @@ def costs_of(rounds: Cell, copy: float) -> Costs:
     """Unit costs of messages, from the measured rounds without work."""
     empty = [r for r in rounds["rounds"] if r["round"] == "empty"]
     slope, base = np.polyfit([r["workers"] for r in empty], [r["seconds"] for r in empty], 1)
-    return Costs(max(slope, 1e-5), max(base, 1e-5) / 2, rounds["put"], 1e-9 * copy / 8)
+    call, latency = max(slope, 1e-5), max(base - slope, 1e-5) / 2
+    return Costs(call, latency, rounds["put"], 1e-9 * copy / 8, rounds["back"])
 
 
 class Driver:

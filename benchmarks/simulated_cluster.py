@@ -7,7 +7,7 @@ and ends follows from the costs, from the cores and the network of the machines,
 it. Every byte between machines is counted.
 
 Simplified: resources are assigned in the order of the calls; a transfer has the whole bandwidth of both
-machines; the driver's own work between rounds costs nothing.
+machines; the driver's own work between rounds costs nothing; a worker spends as long on a call as the driver.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ def _received(content: Any, add: float) -> Sized:
 class Costs:
     """Unit costs: seconds, or seconds a byte."""
 
-    #: the driver's time for a call and its answer; the time of a message
+    #: time of the driver, and of the worker, for a call and its answer; the time of a message
     call: float
     latency: float
-    #: seconds a byte to write a vector to the object store, and to copy it from there
+    #: seconds a byte to write a vector to the object store, to copy it from there, and to return it to the
+    #: driver on the same machine
     put: float
     copy: float
+    back: float
     bandwidth: float = 1.25e9
     #: seconds until the death of a machine is noticed, and until a new process runs
     detection: float = 10.0
@@ -184,7 +186,8 @@ class SimulatedCluster:
         self.now = max(self.now, refs.ready)
         if refs.error is not None:
             raise refs.error
-        self.now = self._arrival(refs, _DRIVER, self.now) + self.costs.call / 2
+        self.now = self._arrival(refs, _DRIVER, self.now)
+        self._drive()
         return _sent(refs.value)[0]
 
     def first(self, refs: list[Ref], seconds: float | None) -> Ref | None:
@@ -204,14 +207,18 @@ class SimulatedCluster:
     # -- machines --------------------------------------------------------------------------------------
 
     def charge_driver(self) -> float:
-        """Add what was spent outside of any call, such as sums at the driver, to the clock; its time."""
-        self.now += sum(_spent)
-        _spent.clear()
+        """Add what was spent outside of any call, such as sums at the driver, to the clock; the time."""
+        self.now = _work(self.hosts[_DRIVER], 1, self.now)
         return self.now
+
+    def _drive(self) -> None:
+        """The driver's part of a call or an answer."""
+        spend(self.costs.call / 2)
+        self.charge_driver()
 
     def run(self, actor: Actor, method: str, args: tuple[Any, ...], returns: int) -> Any:
         """Call a method of an actor."""
-        self.now = self.charge_driver() + self.costs.call / 2
+        self._drive()
         host, asked = self.hosts[actor.machine], self.now + self.costs.latency
         begins, values = max(asked, actor.free), []
         for argument in args:
@@ -223,6 +230,7 @@ class SimulatedCluster:
             else:
                 self.bytes[_DRIVER, actor.machine] += size
             values.append(value)
+        spend(self.costs.call / 2)
         begins = _work(host, 1, begins)
         answer = getattr(actor.worker, method)(*values)
         ends = _work(host, actor.threads, begins)
@@ -232,7 +240,9 @@ class SimulatedCluster:
             value, size, vectors = _sent(part)
             if method in ("sums", "held"):
                 self.results[actor.machine] += vectors
-            spend(self.costs.put * size if size >= INLINE else 0.0)
+            spend(self.costs.back * size if size >= INLINE else 0.0)
+            if part is not None:
+                spend(self.costs.call / 2)
             ends = _work(host, 1, ends)
             there = ends + self.costs.latency
             ref = Ref(there, value, size, actor.machine, {actor.machine: ends}, vectors)
