@@ -116,13 +116,19 @@ def pids_of_workers(name: str = "ray::") -> list[int]:
 
 
 @contextlib.contextmanager
-def machines_ray(n: int, object_store: int = 300_000_000) -> Iterator[Any]:
+def machines_ray(
+    n: int, object_store: int = 300_000_000, config: dict[str, Any] | None = None
+) -> Iterator[Any]:
     """A cluster whose machines are raylets on this machine: a head without CPUs, and n with two each."""
     with _own_environment():
         import ray
         from ray.cluster_utils import Cluster
 
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store}
+        head: dict[str, Any] = {
+            "num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store,
+        }  # fmt: skip
+        if config is not None:
+            head["_system_config"] = config
         cluster = Cluster(initialize_head=True, head_node_args=head)
         nodes = [cluster.add_node(num_cpus=2, object_store_memory=object_store) for _ in range(n)]
         ray.init(cluster.address, log_to_driver=False, logging_level="warning")

@@ -94,9 +94,13 @@ def test_a_missing_part_and_a_store_that_fails(store, samples, monkeypatch):
     with pytest.raises(CheckpointError, match=f"{part} is missing"):
         _svc().fit(*samples, resume_from=URL)
 
-    def fail(*args):
+    def block_save(*args):
         raise OSError("out of order")
 
-    monkeypatch.setattr(CheckpointFolder, "write", fail)
+    monkeypatch.setattr(BlockShard, "block_save", block_save)
+    with pytest.warns(UserWarning, match="which are gathered instead: out of order"):
+        assert _svc(checkpoint=URL).fit(*samples).converged_
+    assert _names(store) == ["state"]
+    monkeypatch.setattr(CheckpointFolder, "write", block_save)
     with pytest.warns(UserWarning, match="could not be written: out of order. The fit continues"):
         assert _svc(checkpoint=URL).fit(*samples).converged_

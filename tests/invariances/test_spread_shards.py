@@ -173,6 +173,30 @@ def test_a_shard_that_kills_every_worker_ends_the_call(make_engine):
     assert any("shard 5 of 16" in note for note in error.value.__notes__)
 
 
+@pytest.mark.parametrize("at", ["_replace", "_ask", "_take_back"])
+def test_an_interrupt_while_shards_move(make_engine, monkeypatch, at):
+    engine, cluster = make_engine(4)
+    cluster.actors[2].alive = False
+    team = engine._team
+    if at == "_take_back":
+        engine.reduce(Part.store, 1)
+    original, calls = getattr(team, at), []
+
+    def interrupted(*args):
+        calls.append(at)
+        if len(calls) == 6 or at != "_ask":
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(team, at, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.reduce(Part.vector, 9)
+    monkeypatch.setattr(team, at, original)
+    for _ in range(3):
+        assert engine.reduce(Part.vector, 9).tobytes() == _sum(9)
+    assert list(cluster.loads(engine)) == [4]
+
+
 def test_bytes_are_counted(make_engine):
     engine, _ = make_engine(4)
     before = engine.traffic.sent, engine.traffic.received

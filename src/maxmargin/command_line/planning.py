@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.engine import share
-from maxmargin.data import Dataset, shard_bounds
+from maxmargin.core.line_search import LIMIT
+from maxmargin.data import Dataset, as_design, shard_bounds
 from maxmargin.duals.rows import Rows
 from maxmargin.files.scratch import FROM_ROWS
 from maxmargin.losses import Hinge
@@ -37,27 +38,14 @@ CALLS = (
 #: seconds of a round with nothing to do, and more for each worker (benchmarks.cluster_model)
 ROUND, PER_WORKER = 1.5e-3, 0.15e-3
 #: anonymous memory of a worker before it has shards, and of the driver (benchmarks.cluster_scaling)
-WORKER, DRIVER = 0.12e9, 0.25e9
+WORKER, DRIVER = 0.10e9, 0.25e9
 #: planes that the driver has at the end of a fit
 PLANES = 60
 #: bytes of scores per row: two points
 SCORES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A call of one shard: seconds in one thread, and the bytes of its answer."""
-
-    seconds: float
-    answer: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The calls of one shard, by method, and the bytes that it needs meanwhile."""
-
-    units: dict[str, Unit]
-    temporary: float
+#: kinks that all workers return in a round: a part of the samples, but the line search asks for no more than
+#: a number (:data:`maxmargin.core.line_search.LIMIT`), and their bytes
+KINKS, KINK_BYTES = 1 / 40, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +81,13 @@ class Plan:
         return sum(r.per_iteration for r in self.rounds)
 
 
-def measured(data: Dataset, n_rows: int) -> Measured:
-    """Time the calls of a shard with so many rows."""
+def measured(data: Dataset, n_rows: int) -> tuple[dict[str, float], float]:
+    """Seconds of the calls of a shard with so many rows, by method, and the bytes that it needs meanwhile."""
     n = max(1, min(n_rows, data.shape[0], ENTRIES * data.shape[0] // max(1, data.nnz)))
     X = data.block(0, n)
     rng = np.random.default_rng(0)
     y = rng.choice(np.array([-1, 1], dtype=np.int8), n)
-    rows = Rows(_design(X), y, np.ones(n), Hinge(), 1.0, ((0, n),), None)
+    rows = Rows(as_design(X), y, np.ones(n), Hinge(), 1.0, ((0, n),), None)
     shard = ScoreShard(rows, 0, n)
     w = rng.normal(size=rows.dim) / max(1.0, math.sqrt(data.nnz / max(1, data.shape[0])))
     ts, live = np.linspace(0.1, 0.9, 5), frozenset([0, 1])
@@ -112,9 +100,9 @@ def measured(data: Dataset, n_rows: int) -> Measured:
         "line_toward": lambda: shard.line_toward(0, 1, 0.5, 2, live),
     }
     shard.line_evaluate(0, np.zeros(rows.dim), live)
-    units, scale = {}, n_rows / n
+    found, scale = {}, n_rows / n
     for method, call in calls.items():
-        answer = call()  # loads compiled code
+        call()  # loads compiled code
         seconds = []
         for _ in range(3):
             if method == "line_evaluate":
@@ -124,24 +112,13 @@ def measured(data: Dataset, n_rows: int) -> Measured:
             began = time.perf_counter()
             call()
             seconds.append(time.perf_counter() - began)
-        units[method] = Unit(scale * min(seconds), _size(answer))
+        found[method] = scale * min(seconds)
     tracemalloc.start()
     calls["line_cut"]()
     calls["line_value_toward"]()
     temporary = tracemalloc.get_traced_memory()[1] - 8.0 * rows.dim
     tracemalloc.stop()
-    return Measured(units, scale * max(0.0, temporary))
-
-
-def _design(X: Any) -> Any:
-    from maxmargin.data import as_design
-
-    return as_design(X)
-
-
-def _size(answer: Any) -> int:
-    parts = answer if isinstance(answer, tuple) else (getattr(answer, "plane", answer),)
-    return int(sum(getattr(part, "nbytes", 8) for part in parts))
+    return found, scale * max(0.0, temporary)
 
 
 def plan(data: Dataset, machines: int, cpus: float, bandwidth: float) -> Plan:
@@ -151,17 +128,17 @@ def plan(data: Dataset, machines: int, cpus: float, bandwidth: float) -> Plan:
     workers = min(machines, n_shards)
     own = max(len(share(n_shards, workers, k)) for k in range(workers))
     rows, threads = n * own / n_shards, max(1, min(own, int(cpus)))
-    unit = measured(data, -(-n // n_shards))
+    seconds_of, temporary = measured(data, -(-n // n_shards))
     turns = own / cpus if cpus < 1 else math.ceil(own / int(cpus))
     vector, levels = 8.0 * dim, max(1, math.ceil(math.log2(workers + 1)))
     rounds = []
     for what, per_iteration, method in CALLS:
-        cost = unit.units[method]
         sent = 200.0 + (vector if method == "line_evaluate" else 0.0)
-        received = min(2, own) * vector if method == "line_cut" else float(cost.answer)
-        received *= own if method == "line_kinks" else 1
+        received = min(2, own) * vector if method == "line_cut" else 8.0
+        if method == "line_kinks":
+            received = KINK_BYTES * min(KINKS * n, LIMIT) / workers
         large = levels * vector if method in ("line_evaluate", "line_cut") else 0.0
-        seconds = turns * cost.seconds + large / bandwidth + received * workers / bandwidth
+        seconds = turns * seconds_of[method] + large / bandwidth + received * workers / bandwidth
         if method == "line_cut":  # the driver receives the sums of a few machines only
             seconds -= received * max(0, workers - 4) / bandwidth
         seconds += ROUND + PER_WORKER * workers
@@ -169,7 +146,7 @@ def plan(data: Dataset, machines: int, cpus: float, bandwidth: float) -> Plan:
     on_disk = n // n_shards >= FROM_ROWS
     return Plan(
         n_shards=n_shards,
-        worker=WORKER + threads * (unit.temporary + 3 * vector) + (0 if on_disk else SCORES * rows),
+        worker=WORKER + threads * (temporary + 3 * vector) + (0 if on_disk else SCORES * rows),
         page_cache=_bytes(data) * own / n_shards,
         scratch=SCORES * rows if on_disk else 0.0,
         driver=DRIVER + (10 + PLANES) * vector,

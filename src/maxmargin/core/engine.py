@@ -20,6 +20,8 @@ Requirements besides the signatures below:
   Then its shards are rebuilt from their specs, with empty caches, and the call is repeated a limited number
   of times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
   value again (see :mod:`maxmargin.risks.lines.evaluation`).
+- An engine may also move a shard to another worker between two calls, with the same effect, unless the shard
+  has an attribute ``movable`` that is false.
 - An exception in a shard is raised once, unchanged, with the shard's index in a note, and never retried.
 """
 

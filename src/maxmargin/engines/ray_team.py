@@ -117,6 +117,10 @@ class Team:
     def call(self, how: str, args: tuple[Any, ...], timeout: float | None) -> list[Call]:
         """Call all shards; the calls with their results, in the order of the shards."""
         began = time.perf_counter()
+        if sum(len(worker.shards) for worker in self.workers) != len(self._specs):
+            # Ctrl-C came while shards were moved
+            for worker in self.workers:
+                worker.load(worker.home)
         self._rebalance()
         try:
             for worker in self.workers:

@@ -25,6 +25,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.rounding import Attained
 from maxmargin.core.stored_values import count, entries, floats, integers, number
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import DualCoordinate
@@ -89,7 +90,11 @@ def _state_of(duals: RowDuals, url: str | None) -> dict[str, Any]:
     if url is None or not isinstance(duals, DualsInShards):
         return duals.state()
     name = f"part-{secrets.token_hex(8)}"
-    duals.save_shards(url, name)
+    try:
+        duals.save_shards(url, name)
+    except OSError as error:  # must not end a long fit
+        warn_user(f"shards could not write their multipliers, which are gathered instead: {error}")
+        return duals.state()
     return {"url": url, "part": name}
 
 

@@ -58,7 +58,9 @@ def add_parser(subparsers: Any) -> None:
     add_estimator_options(parser)
     group = parser.add_argument_group("checkpoints")
     group.add_argument(
-        "--checkpoint", metavar="FILE", help="write the state of the fit to this file every minute"
+        "--checkpoint",
+        metavar="FILE",
+        help="write the state of the fit to this file or URL every minute",
     )
     group.add_argument(
         "--resume",
