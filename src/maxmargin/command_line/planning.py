@@ -36,7 +36,7 @@ CALLS = (
     ("values on lines", 1.0, "line_value_toward"),
     ("moves on lines", 0.8, "line_toward"),
 )
-#: seconds of a round with nothing to do, and more for each worker (benchmarks.cluster_model)
+#: seconds of a round with nothing to do, and more for each worker (benchmarks.cluster_sim)
 ROUND, PER_WORKER = 1.5e-3, 0.15e-3
 #: anonymous memory of a worker before it has shards, and of the driver (benchmarks.cluster_scaling)
 WORKER, DRIVER = 0.10e9, 0.25e9

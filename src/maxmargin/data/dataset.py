@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from itertools import accumulate as running
 from itertools import pairwise
@@ -271,6 +271,10 @@ class Dataset:
     def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
         """A copy of these rows in memory, in this order."""
         return self.design.take(rows)
+
+    def rows_at(self, entries: Sequence[int]) -> list[int]:
+        """For each number of entries, the first row that has so many before it."""
+        return self.design.rows_at(entries)
 
     @cached_property
     def y(self) -> ShardColumn | None:

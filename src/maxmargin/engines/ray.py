@@ -32,9 +32,10 @@ from maxmargin.engines.ray_cluster import SMALL, Cluster
 from maxmargin.engines.ray_team import MAX_DEATHS, Call, Team, Worker
 from maxmargin.engines.ray_worker import LARGE, size_of
 
-#: large sums from more machines than this are merged by the workers. On one machine the driver is faster,
-#: because it reads them in place: 50 ms for eight sums of 10 MB, against 70 ms for the tree
-FEW = 4
+#: sums from more machines than this are merged by the workers, if they have more bytes than this together.
+#: On one machine the driver is faster, because it reads them in place: 50 ms for eight sums of 10 MB, against
+#: 70 ms for the tree
+FEW, MUCH = 4, 4_000_000
 #: number of sums that a worker merges at once; four are faster than two
 ARITY = 4
 #: machines that fetch a large vector at a time, for each that has it: if all fetched it at once, every copy
@@ -248,7 +249,8 @@ class RayEngine(SerialEngine):
         cluster = self._joined()
         lost: Exception | None = None
         for _ in range(MAX_DEATHS):
-            calls = self._round("held", method, *args)
+            least = max(SMALL, MUCH // len(self._working().workers))
+            calls = self._round("held", least, method, *args)
             if not any(call.found is None for call in calls):
                 return _whole(calls)
             sums = [call.held if call.found is None else call.found for call in calls]

@@ -241,6 +241,7 @@ def _size(dumps: Any, value: Any) -> int:
 
 def _available() -> dict[str, dict[str, float]]:
     """Resources that are not claimed, by machine."""
-    from ray._private.state import available_resources_per_node
+    import ray._private.state
 
-    return cast(dict[str, dict[str, float]], available_resources_per_node())
+    state: Any = ray._private.state
+    return cast(dict[str, dict[str, float]], state.available_resources_per_node())

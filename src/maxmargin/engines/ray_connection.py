@@ -65,12 +65,14 @@ def resolved(address: str) -> tuple[str, str]:
 
 def proxy_address() -> str | None:
     """The address that Ray's client is connected to; None if this process is part of the cluster."""
-    from ray._private.client_mode_hook import client_mode_should_convert
+    import ray._private.client_mode_hook
 
-    if not client_mode_should_convert():
+    hook: Any = ray._private.client_mode_hook
+    if not hook.client_mode_should_convert():
         return None
-    from ray.util.client import ray as client
+    import ray.util.client
 
+    client: Any = ray.util.client.ray
     return f"{CLIENT}{client.get_context().client_worker._conn_str}"
 
 

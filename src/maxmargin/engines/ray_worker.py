@@ -13,7 +13,7 @@ from maxmargin.core.summation import PartialSum, in_order, join, merge
 from maxmargin.engines.host import Failure, Host
 from maxmargin.engines.ray_connection import HOW_TO, token_mode
 
-#: bytes from which sums stay with the worker, to be merged there
+#: bytes from which a vector is sent to many machines in waves
 LARGE = 1_000_000
 #: bytes from which vectors are copied from the object store before use
 HUGE = 8_000_000
@@ -63,10 +63,12 @@ class MaxMarginWorker:
         """The results, added up as far as the summation tree allows without other workers."""
         return self._host.reduced(method, tuple(map(_near, args)), numbers)
 
-    def held(self, numbers: list[int] | None, method: str, *args: Any) -> tuple[Any, Any]:
-        """The sums; if they are large, None and the sums as a second result that stays in place."""
+    def held(
+        self, numbers: list[int] | None, least: int, method: str, *args: Any
+    ) -> tuple[Any, Any]:
+        """The sums; from so many bytes on, None and the sums as a second result that stays in place."""
         sums = _Pickled(self.sums(numbers, method, *args))
-        return (None, sums) if sums.nbytes >= LARGE else (sums, None)
+        return (None, sums) if sums.nbytes >= least else (sums, None)
 
     def fetch(self, value: Any) -> None:
         """Nothing: Ray copies the value to this machine before the call."""
