@@ -1,10 +1,9 @@
 """The cost model of a cluster for blocks that stay with their workers, beside cutting planes.
 
-Computed from committed tables, without measuring anything: unit costs and latencies of
-``benchmarks.cluster_model``, and rounds and calls of ``benchmarks.shard_blocks``. For 10^9 rows of 75
-entries, 10 to 1,000 machines, and one block for each core that pays, it gives the number of rounds at which
-blocks take as long as cutting planes. The page "Cost models of a cluster" includes it
-(docs/_cluster_blocks.inc).
+Computed from committed tables, without measuring anything: unit costs, latencies, and simulated iterations of
+``benchmarks.cluster_sim``, and rounds and calls of ``benchmarks.shard_blocks``. For 10^9 rows of 75 entries,
+10 to 1,000 machines, and one block for each core that pays, it gives the number of rounds at which blocks
+take as long as cutting planes. The page "Cost models of a cluster" includes it (docs/_cluster_blocks.inc).
 """
 
 from __future__ import annotations
@@ -17,21 +16,13 @@ import math
 
 import numpy as np
 
-from benchmarks.cluster_model import (
-    CORES,
-    EFFICIENCY,
-    ITERATIONS,
-    ROWS,
-    model,
-    rst_table,
-)
 from benchmarks.cluster_overhead import NONZEROS
+from benchmarks.cluster_sim import CORES, MACHINES, ROWS, rst_table
 
 TITLE = "The cost model of a cluster: blocks at the workers"
-MACHINES = (10, 100, 1000)
 FEATURES = ("50,000", "20,000,000")
-#: ns per feature to write to the object store, from results/cluster_model.md
-PUT = 1.46
+#: iterations of cutting planes
+ITERATIONS = 60
 #: epochs over all rows that a fit takes at least, and more for each round, including exact checks: a rough
 #: rule for what was seen with 2 and 8 blocks (5 rounds: 6 epochs; 13: 8 to 10; 87: 67; 97: 54; 123: 69)
 EPOCHS, MORE = 4.0, 0.5
@@ -45,20 +36,31 @@ def committed(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def units() -> tuple[dict[str, Cell], Cell]:
+def units() -> tuple[dict[str, Cell], dict[int, float]]:
     """Unit costs by the number of features, and latencies of rounds."""
     names = {
-        "dot": "X w, ns an entry", "accumulate": "X' g, ns an entry", "zeros": "zeros, ns a feature",
-        "copy": "copy", "add": "add",
-    }  # fmt: skip
+        "dot": "X w, ns an entry",
+        "accumulate": "X' g, ns an entry",
+        "copy": "copy",
+        "add": "add",
+    }
     found = {
         row["features"]: {own: float(row[name]) for own, name in names.items()}
-        for row in committed("cluster_model_units")
+        for row in committed("cluster_sim_units")
     }
     empty = {
-        row["workers"]: float(row["empty round, ms"]) for row in committed("cluster_model_rounds")
+        int(row["workers"]): float(row["empty round, ms"])
+        for row in committed("cluster_sim_rounds")
     }
-    return found, {"empty": empty, "put": PUT}
+    return found, empty
+
+
+def iteration(features: str, machines: int) -> dict[str, float]:
+    """The simulated iteration of cutting planes."""
+    for row in committed("cluster_sim_iterations"):
+        if (row["features"], int(row["machines"])) == (features, machines):
+            return {name: float(value) for name, value in row.items() if name != "features"}
+    raise SystemExit("run benchmarks.cluster_sim first")
 
 
 def calls_per_round() -> float:
@@ -73,15 +75,14 @@ def calls_per_round() -> float:
 
 def compared(features: str, machines: int, calls: float) -> Row:
     """Seconds of both methods, and the rounds at which they are equal."""
-    found, rounds = units()
+    found, empty = units()
     unit, N = found[features], int(features.replace(",", ""))
-    planes = model(unit, rounds, N, machines)
-    cores = CORES * EFFICIENCY
+    planes, cores = iteration(features, machines), CORES
     entries = ROWS * NONZEROS / machines
     # a visit computes a score, for samples that move also their damped norm, and changes w
     visit = 2.0 * unit["dot"] + unit["accumulate"]
     epoch = entries * visit * 1e-9 / cores
-    slope, base = np.polyfit([int(n) for n in rounds["empty"]], list(rounds["empty"].values()), 1)
+    slope, base = np.polyfit(list(empty), list(empty.values()), 1)
     latency = calls * (base + slope * machines) * 1e-3
     # two vectors there and two back; the copies of all blocks of a machine share its memory
     sent = 2.0 * (planes["broadcast of w, s"] + planes["sum of planes, s"])
@@ -100,7 +101,7 @@ def compared(features: str, machines: int, calls: float) -> Row:
         "blocks: an epoch, s": epoch,
         "blocks: a round, s": a_round,
         "blocks win below so many rounds": max(0, math.floor(equal)),
-        "network, GB: an iteration": planes["network of a machine, GB an iteration"],
+        "network, GB: an iteration": (2 + levels) * 8 * N / 1e9,
         "network, GB: a round": 2 * (2 + levels) * 8 * N / 1e9,
     }
 

@@ -11,6 +11,8 @@ Blocks of 100,000 generated rows are written repeatedly: this does not affect th
 Deaths happen in the middle of a product: once by SIGKILL of a worker, once by SIGKILL of a whole raylet
 ("machine") when there is a spare one. The results are bit-identical in every case.
 
+``--faults`` runs :mod:`benchmarks.cluster_faults` instead: deaths at random rounds, on four machines.
+
 Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. Requires a network namespace:
 ``tools/in_namespace python -m benchmarks.cluster_scaling``.
 """
@@ -21,6 +23,7 @@ from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 
 # ruff: isort: split
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -260,4 +263,12 @@ because of other work of the machine.
 
 
 if __name__ == "__main__":
-    command_line("cluster_scaling", TITLE, cell, table)
+    if "--faults" in sys.argv:
+        from benchmarks import cluster_faults
+
+        sys.argv.remove("--faults")
+        command_line(
+            "cluster_faults", cluster_faults.TITLE, cluster_faults.cell, cluster_faults.table
+        )
+    else:
+        command_line("cluster_scaling", TITLE, cell, table)

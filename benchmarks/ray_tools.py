@@ -35,7 +35,8 @@ def _own_environment() -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="mm", dir="/tmp")  # Unix sockets have short paths
     os.environ.update(
         RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(16), RAY_TMPDIR=folder,
-        RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0",
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_worker_niceness=str(os.getpriority(os.PRIO_PROCESS, 0)),  # as this process
     )  # fmt: skip
     os.environ.pop("RAY_ADDRESS", None)
     try:
@@ -116,13 +117,19 @@ def pids_of_workers(name: str = "ray::") -> list[int]:
 
 
 @contextlib.contextmanager
-def machines_ray(n: int, object_store: int = 300_000_000) -> Iterator[Any]:
+def machines_ray(
+    n: int, object_store: int = 300_000_000, config: dict[str, Any] | None = None
+) -> Iterator[Any]:
     """A cluster whose machines are raylets on this machine: a head without CPUs, and n with two each."""
     with _own_environment():
         import ray
         from ray.cluster_utils import Cluster
 
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store}
+        head: dict[str, Any] = {
+            "num_cpus": 0, "include_dashboard": False, "object_store_memory": object_store,
+        }  # fmt: skip
+        if config is not None:
+            head["_system_config"] = config
         cluster = Cluster(initialize_head=True, head_node_args=head)
         nodes = [cluster.add_node(num_cpus=2, object_store_memory=object_store) for _ in range(n)]
         ray.init(cluster.address, log_to_driver=False, logging_level="warning")

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cluster_model import rst_table
+from benchmarks.cluster_sim import rst_table
 from benchmarks.problems import PROBLEMS, load
 from benchmarks.ray_tools import family_cpu, local_ray
 

@@ -37,6 +37,24 @@ class Part:
         self.data = np.asarray(spec)
         self.seed = int(self.data.sum()) % 2**31
 
+    #: whether it may be rebuilt elsewhere, and a number that it stores
+    movable, stored = True, None
+
+    def pin(self) -> float:
+        self.movable = False
+        return 0.0
+
+    def unpin(self) -> float:
+        self.movable = True
+        return 0.0
+
+    def remember(self, number: float) -> float:
+        self.stored = number
+        return number
+
+    def recall(self) -> float | None:
+        return self.stored
+
     def value(self) -> float:
         return float(np.random.default_rng(self.seed).normal() * 10.0 ** (self.seed % 7))
 

@@ -15,7 +15,7 @@ from tests.ctrl_c import interrupted
 
 from maxmargin import LinearSVC
 from maxmargin.core.summation import tree_sum
-from maxmargin.engines import ray as ray_engine
+from maxmargin.engines import ray_team
 from maxmargin.solvers import CuttingPlane
 from maxmargin.testing import binary_objective
 
@@ -59,7 +59,7 @@ def test_workers_that_are_soon_done_are_kept(make_engine, tmp_path):
 def test_workers_that_are_not_are_started_anew(make_engine, tmp_path):
     engine = make_engine(2).open(Part, [1, 2])
     before = engine.gather(Part.pid)
-    assert _interrupted(engine, str(tmp_path / "calls"), 60.0) < ray_engine.GRACE + 5.0
+    assert _interrupted(engine, str(tmp_path / "calls"), 60.0) < ray_team.GRACE + 5.0
     assert engine.reduce(Part.value) == tree_sum([Part(1).value(), Part(2).value()])
     assert not set(engine.gather(Part.pid)) & set(before)
 
@@ -78,7 +78,7 @@ def test_one_press_ends_a_fit_and_leaves_something_usable(make_engine):
 
     svc = LinearSVC(C=10.0, tol=1e-15, solver=CuttingPlane(), engine=engine, callbacks=[press])
     error = interrupted(svc.fit, X, y)
-    assert time.monotonic() - pressed[0] < ray_engine.GRACE + 5.0
+    assert time.monotonic() - pressed[0] < ray_team.GRACE + 5.0
     assert error.estimator is svc
     assert "gap" in error.__notes__[0]
     assert svc.stop_reason_ == "interrupted"

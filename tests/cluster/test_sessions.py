@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.conftest import processes, wait_until, worker_pids
 
-from maxmargin.engines import ray_cluster
+from maxmargin.engines import ray_connection
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -132,13 +132,13 @@ def test_a_new_token_is_for_nobody_else_to_read(tmp_path):
     path = tmp_path / ".ray" / "auth_token"
     before = os.umask(0)
     try:
-        ray_cluster._create_token(path)
+        ray_connection.create_token(path)
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
     token = path.read_text()
     assert len(token) >= 32
-    ray_cluster._create_token(path)
+    ray_connection.create_token(path)
     assert path.read_text() == token
 
 

@@ -15,10 +15,13 @@ from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import data
 from maxmargin.compiled.chain import oracle_range
+from maxmargin.core.cut import add_cuts
 from maxmargin.core.vectors import SparseVector
 from maxmargin.data import KmerDesign, hstack
 from maxmargin.data.design import as_design
+from maxmargin.engines import SerialEngine
 from maxmargin.risks import TaskRisk
+from maxmargin.risks.structured import risk as structured_risk
 from maxmargin.risks.structured.latent import CompletedTask, PlainLatentExamples
 from maxmargin.risks.structured.python_examples import PlainExamples
 from maxmargin.risks.structured.shard import ExamplePart
@@ -306,6 +309,47 @@ def test_many_examples_are_many_shards() -> None:
     risk = TaskRisk(Enumerable(), [], [], 1, examples=examples)
     assert risk.n_blocks == n // 4096
     assert risk.evaluate(np.zeros(1)).value == n
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "expected"),
+    [
+        (20_000, 100, 16),
+        (20_000, 10**7, 2),
+        (100_000, 10**7, 16),
+        (120_000, 1, 29),
+        (2**20 + 5, 10**7, 256),
+        (10**7, 50, 2048),
+    ],
+)
+def test_the_examples_determine_the_shards_of_many_examples(
+    n: int, dim: int, expected: int
+) -> None:
+    bounds = structured_risk._shard_bounds(n, dim, "compiled")
+    assert len(bounds) - 1 == expected
+    assert (bounds[0], bounds[-1]) == (0, n)
+
+
+def test_a_cut_of_examples_is_summed_where_the_shards_are() -> None:
+    """One vector comes back, not one for each shard."""
+
+    class Watching(SerialEngine):
+        def gather(self, method: Any, *args: Any) -> list[Any]:
+            raise AssertionError(f"{method} is gathered")
+
+    n = 5000
+    X = sp.csr_matrix(np.random.default_rng(0).normal(size=(2 * n, 3)))
+    examples = EnumerableExamples(X, np.full(n, 2), np.zeros(n, int), np.tile([0.0, 1.0], n))
+    w = np.array([1.0, -0.5, 0.1])
+    cuts = [
+        TaskRisk(Enumerable(), [], [], 3, examples=examples, engine=engine).evaluate(w).cut()
+        for engine in (Watching(), SerialEngine())
+    ]
+    parts = TaskRisk(Enumerable(), [], [], 3, examples=examples).evaluate(w).cuts()
+    assert len(parts) > 1
+    for cut in cuts:
+        assert bits(cut.plane) == bits(add_cuts(parts).plane)
+        assert cut.offset == add_cuts(parts).offset
 
 
 def test_examples_of_a_dear_oracle_travel_once() -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin import data
+from maxmargin.data import design as designs
 from maxmargin.data import sharded
-from maxmargin.data.design import CSRDesign, DenseDesign, as_design
+from maxmargin.data.design import CSRDesign, DenseDesign, as_design, shard_bounds
 
 
 def matrix(layout, dtype, n, d, seed=0):
@@ -47,6 +48,32 @@ def check(design, X, ranges, seed=1):
                 design.accumulate(coef, lo, hi, ours)
                 memory.accumulate(coef, lo, hi, theirs)
                 assert np.array_equal(ours, theirs), (lo, hi, columns, share)
+
+
+@pytest.mark.parametrize("window", [3, 4096])
+@pytest.mark.parametrize("order", ["random", "sorted", "few"])
+def test_very_many_rows_are_cut_by_entries(tmp_path, monkeypatch, order, window):
+    """Shards have equally many entries, though rows do not, in memory and on disk."""
+    monkeypatch.setattr(designs, "SHARD_ROWS", 60)
+    monkeypatch.setattr(sharded, "POINTERS", window)
+    rng = np.random.default_rng(0)
+    n, d = 3001, 900
+    lengths = rng.integers(0, d, n) // 3
+    if order == "sorted":
+        lengths.sort()
+    elif order == "few":
+        lengths[rng.random(n) < 0.7] = 0
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    columns = np.concatenate([np.sort(rng.choice(d, k, replace=False)) for k in lengths])
+    X = sp.csr_matrix((rng.normal(size=len(columns)), columns, pointers), shape=(n, d))
+    bounds = shard_bounds(n, X.nnz * 40, 1, as_design(X))
+    assert len(bounds) - 1 == 64
+    entries = np.diff(pointers[bounds])
+    assert entries.max() - entries.min() <= 2 * lengths.max()
+    written = data.write(tmp_path / "set", batches(X, np.zeros(n), 170), shard_bytes=60_000)
+    assert shard_bounds(n, X.nnz * 40, 1, as_design(written)) == bounds
+    full = as_design(np.ones((n, 3)))
+    assert shard_bounds(n, 10**7, 1, full) == shard_bounds(n, 10**7, 1)
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

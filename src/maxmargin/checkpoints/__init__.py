@@ -1,7 +1,7 @@
 """Checkpoints: the state of a fit in one file, from which the fit can resume after its process was killed.
 
 The file is described in :mod:`maxmargin.files.container`. While a new one is written, the previous one stays
-in place.
+in place. In object stores (:mod:`maxmargin.checkpoints.remote`) there may be more files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from maxmargin.files import codec, container
+from maxmargin.checkpoints.format import CheckpointError, read_file, write_file
+from maxmargin.checkpoints.remote import CheckpointFolder, is_url
 from maxmargin.files.codec import CONTRADICTIONS, UNKNOWN, NotPlainError, Outputs, shown
 from maxmargin.files.container import remove_leftovers
 
@@ -21,18 +22,17 @@ __all__ = [
     "UNKNOWN",
     "Checkpoint",
     "CheckpointError",
+    "CheckpointFolder",
     "NotPlainError",
     "Outputs",
     "as_checkpoint",
+    "exists",
+    "is_url",
     "read_file",
     "remove_leftovers",
     "shown",
     "write_file",
 ]
-
-
-class CheckpointError(ValueError):
-    """A file is no checkpoint, is damaged, or belongs to another problem; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Checkpoint:
     Parameters
     ----------
     path : str or path
-        The file. One that exists is replaced by the first write.
+        The file, or the URL of a folder in an object store, such as ``"s3://bucket/fit.checkpoint"``. What
+        exists there is replaced by the first write.
     seconds : float or None, default 60.0
         Write at the end of the first iteration after so many seconds. Where a write takes more than 3 % of
         that, the time in between grows, so that writing never costs more.
@@ -88,19 +89,6 @@ def as_checkpoint(given: Any) -> Checkpoint:
     return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
 
-def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
-    """Write a checkpoint; returns its size. ``about`` identifies the problem, ``tree`` is the state."""
-    encoder = codec.Encoder()
-    encoded = encoder.encode(about), encoder.encode(tree)
-    return container.write(path, "checkpoint", *encoded, encoder.finish())
-
-
-def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Any]:
-    """``about`` and ``tree`` of a checkpoint."""
-    with container.refusing(path, CheckpointError):
-        stored, tree, arrays = container.read(path, "checkpoint")
-        decoder = codec.Decoder(arrays)
-        about = decoder.decode(stored)
-        if not isinstance(about, dict):
-            raise codec.FormatError("the file does not say what it is about")
-        return about, decoder.decode(tree)
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a checkpoint, at a path or a URL."""
+    return CheckpointFolder(str(path)).exists() if is_url(path) else os.path.exists(path)

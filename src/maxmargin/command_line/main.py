@@ -12,10 +12,19 @@ from typing import TextIO
 
 from maxmargin._version import __version__
 from maxmargin.command_line.arguments import EXIT_CODES
-from maxmargin.command_line.commands import convert, cv, evaluate, fit, predict, versions, warmup
+from maxmargin.command_line.commands import (
+    convert,
+    cv,
+    evaluate,
+    fit,
+    plan,
+    predict,
+    versions,
+    warmup,
+)
 from maxmargin.command_line.errors import CommandError, ExitCode
 
-SUBCOMMANDS = (fit, predict, evaluate, cv, convert, warmup, versions)
+SUBCOMMANDS = (fit, predict, evaluate, cv, convert, plan, warmup, versions)
 
 DESCRIPTION = """\
 Support vector machines that prove how close to the optimum they are.

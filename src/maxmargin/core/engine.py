@@ -20,6 +20,8 @@ Requirements besides the signatures below:
   Then its shards are rebuilt from their specs, with empty caches, and the call is repeated a limited number
   of times. A shard that misses a cached value raises an exception of its own type, and the caller sends the
   value again (see :mod:`maxmargin.risks.lines.evaluation`).
+- An engine may also move a shard to another worker between two calls, with the same effect, unless the shard
+  has an attribute ``movable`` that is false.
 - An exception in a shard is raised once, unchanged, with the shard's index in a note, and never retried.
 - Passwords and keys are pickled only inside of :func:`pickling_in_memory`, which an engine uses if what it
   pickles cannot reach a disk. Object stores of clusters write to disk when memory is short.
@@ -31,12 +33,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.core.summation import PartialSum, fold, join
+from maxmargin.core.summation import PartialSum, count_sums, fold, join
 
 R = TypeVar("R")
 
@@ -97,6 +101,35 @@ class TaskEngine(Protocol):
         when all calls have ended."""
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What an engine and its workers have sent each other so far: rounds of calls, the seconds spent waiting
+    for them, and bytes."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+    sent: int = 0
+    received: int = 0
+
+    def since(self, before: Traffic) -> Traffic:
+        """What was sent since then."""
+        return Traffic(
+            self.rounds - before.rounds,
+            self.seconds - before.seconds,
+            self.sent - before.sent,
+            self.received - before.received,
+        )
+
+
+@runtime_checkable
+class SendingEngine(Protocol):
+    """An engine whose workers are other processes, which counts what it sends them and receives from them."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """The counts since the engine was made."""
+
+
 def shard_method(method: Callable[..., Any]) -> str:
     """The name of a shard method that was passed as ``Shard.method``.
 
@@ -129,21 +162,33 @@ def shard_method(method: Callable[..., Any]) -> str:
 def share(n_shards: int, n_workers: int, worker: int) -> range:
     """The contiguous shards of a worker.
 
-    Ranges begin at nodes of the summation tree that are as large as possible, so that a worker has few
-    partial sums to send, but no worker has more than an eighth more shards than it must. If the number of
-    shards is a power of two, it has one or two sums with 2, 3, 4, 6, 8, 12, or 16 workers.
+    Ranges begin and end at nodes of the summation tree that are as large as possible, so that a worker has
+    few sums to send. The size of the nodes minimizes (8 + sums of a worker) * its shards, where one sum
+    counts as two: a sum less may cost about a tenth more shards. If the number of shards is a power of two, a
+    worker has one or two sums with 2, 3, 4, 6, 8, 12, 16, or 100 workers.
     """
-    least = -(-n_shards // n_workers)
-    size = n_shards & -n_shards  # the largest power of two that divides it
-    while size > 1 and (
-        size * n_workers > n_shards or 8 * size * -(-n_shards // (size * n_workers)) > 9 * least
-    ):
-        size //= 2
-    each, more = divmod(n_shards // size, n_workers)
-    return range(
-        size * (worker * each + min(worker, more)),
-        size * ((worker + 1) * each + min(worker + 1, more)),
-    )
+    return range(*_cuts(n_shards, n_workers)[worker : worker + 2])
+
+
+@lru_cache(maxsize=16)
+def _cuts(n_shards: int, n_workers: int) -> list[int]:
+    """Where the ranges of the workers begin and end."""
+    found: list[tuple[int, list[int]]] = []
+    for power in range(n_shards.bit_length()):
+        size = 1 << power
+        units = -(-n_shards // size)
+        if units < n_workers and power > 0:
+            break
+        each, more = divmod(units, n_workers)
+        # the workers with one more come first, or are spread so that the last one, with the rest, is not one
+        for cuts in (
+            [min(n_shards, size * (k * each + min(k, more))) for k in range(n_workers + 1)],
+            [min(n_shards, size * (k * units // n_workers)) for k in range(n_workers + 1)],
+        ):
+            most = max(b - a for a, b in pairwise(cuts))
+            sums = max(count_sums(a, b, n_shards) for a, b in pairwise(cuts))
+            found.append((most * (8 + max(2, sums)), cuts))
+    return min(reversed(found), key=lambda pair: pair[0])[1]
 
 
 class SerialEngine:
@@ -159,8 +204,6 @@ class SerialEngine:
     """
 
     durable = True
-    #: index of the first shard; not 0 in a worker of another engine that hosts some of the shards
-    _first = 0
 
     def __init__(self) -> None:
         self._shards: list[Any] = []
@@ -224,7 +267,7 @@ class SerialEngine:
         return answer
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
-        return fold(self._map(method, args), self._first)
+        return fold(self._map(method, args))
 
     def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)

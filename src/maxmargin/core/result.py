@@ -43,7 +43,9 @@ class IterationRecord:
 
     ``method`` ran this iteration at this ``C``: on the way to a large C a solver may work at smaller ones.
     The bounds are always those of the requested problem. ``n_cuts`` counts planes (or rows still active),
-    ``n_active`` those with a nonzero multiplier.
+    ``n_active`` those with a nonzero multiplier. The last four fields are 0 unless the workers are other
+    processes: the number of rounds of calls, the seconds spent waiting for them, and the bytes of arguments
+    and results. A vector that goes to all machines of a cluster counts once for each.
     """
 
     iteration: int
@@ -61,6 +63,10 @@ class IterationRecord:
     elapsed: float
     method: str = ""
     C: float = float("nan")
+    rounds: int = 0
+    seconds_rounds: float = 0.0
+    bytes_sent: int = 0
+    bytes_received: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,8 +5,9 @@ a fixed summation tree. Parts are numbered by shard; neighbors of equal size are
 in a binary counter. The tree depends on the number of parts only, and at most log2(parts) partial
 sums are held at any time.
 
-A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`). The few
-remaining sums of all ranges, in order, give the whole sum (:func:`join`).
+A holder of the parts ``start .. stop-1`` can sum the subtrees inside this range (:func:`fold`, and
+:func:`join_end` for the last parts). The few remaining sums of all ranges, in order, give the whole sum
+(:func:`join`).
 """
 
 from __future__ import annotations
@@ -69,15 +70,45 @@ def fold(parts: Iterable[Any], start: int = 0) -> list[PartialSum]:
     return merge(PartialSum(start + k, 1, part) for k, part in enumerate(parts))
 
 
+def in_order(sums: Iterable[PartialSum]) -> list[PartialSum]:
+    """Sums of several holders by the number of their first part."""
+    return sorted(sums, key=lambda node: node.start)
+
+
 def merge(sums: Iterable[PartialSum]) -> list[PartialSum]:
-    """Add neighboring sums, in order, as far as the tree allows without the others."""
+    """Add neighboring sums, in order, as far as the tree allows without the others (there may be gaps)."""
     stack: list[PartialSum] = []
     for node in sums:
-        while stack and stack[-1].size == node.size and stack[-1].start % (2 * node.size) == 0:
+        while stack and (stack[-1].start, stack[-1].size) == (node.start ^ node.size, node.size):
             left = stack.pop()
             node = PartialSum(left.start, 2 * node.size, _pair(left, node))
         stack.append(node)
     return stack
+
+
+def join_end(sums: list[PartialSum], n_parts: int) -> list[PartialSum]:
+    """Add up those of ordered sums that :func:`join` adds from the right: if the number of parts is not a
+    power of two, the last nodes have no neighbors of equal size."""
+    while len(sums) > 1 and sums[-1].start + sums[-1].size == n_parts:
+        (start, size, total), last = sums[-2:]
+        if start + size != last.start or start % (2 * size) or start + 2 * size <= n_parts:
+            break
+        both = PartialSum(start, size + last.size, add_parts(total, last.total))
+        sums = [*sums[:-2], both]
+    return sums
+
+
+def count_sums(start: int, stop: int, n_parts: int) -> int:
+    """How many sums :func:`fold` and :func:`join_end` leave of the parts ``start .. stop-1``."""
+    whole = 1 << n_parts.bit_length()
+    limit = whole if stop == n_parts else stop
+    count = 0
+    while start < stop:
+        size = start & -start or whole
+        while start + size > limit:
+            size //= 2
+        count, start = count + 1, start + size
+    return count
 
 
 class Tree:
@@ -100,7 +131,7 @@ class Tree:
 
     def sums(self) -> list[PartialSum]:
         """The remaining sums in order, as :func:`merge` of the same sums returns them."""
-        return sorted(self._held.values(), key=lambda node: node.start)
+        return in_order(self._held.values())
 
 
 def join(sums: Iterable[PartialSum]) -> Any:

@@ -299,6 +299,10 @@ class Dataset:
         """A copy of these rows in memory, in this order."""
         return self.design.take(rows)
 
+    def rows_at(self, entries: Sequence[int]) -> list[int]:
+        """For each number of entries, the first row that has so many before it."""
+        return self.design.rows_at(entries)
+
     @cached_property
     def y(self) -> ShardColumn | None:
         if self._manifest.labels.kind != "text":

@@ -86,6 +86,14 @@ class TakingDesign(BlockDesign, Protocol):
         """A copy of these rows in memory, in this order."""
 
 
+@runtime_checkable
+class CountedDesign(Protocol):
+    """A design that can find the rows that divide its entries."""
+
+    def rows_at(self, entries: Sequence[int]) -> list[int]:
+        """For each number of entries, the first row that has so many before it."""
+
+
 class RangeDesign:
     """The rows ``lo .. hi-1`` of a design without a ``part`` method, with indices from 0."""
 
@@ -183,6 +191,10 @@ class CSRDesign:
         _check_transposed(self.shape, coef, lo, hi, out)
         kernel = products.csr_accumulate if coef.ndim == 1 else products.csr_accumulate_columns
         kernel(self.indptr, self.indices, self.data, coef, lo, hi, out)
+
+    def rows_at(self, entries: Sequence[int]) -> list[int]:
+        """See :class:`CountedDesign`."""
+        return [int(row) for row in np.searchsorted(self.indptr, entries)]
 
     def block(self, lo: int, hi: int) -> CSRDesign:
         """See :class:`BlockDesign`."""
@@ -350,7 +362,7 @@ def compact(X: Any) -> Design:
     return CSRDesign.of(indptr, indices, data, (n, d))
 
 
-def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
+def shard_bounds(n_rows: int, work: int, dim: int, design: Design | None = None) -> list[int]:
     """Row boundaries of the shards. They depend on the data alone, never on the number of workers.
 
     There are 32 shards, enough to keep many workers busy, and each has several times the work that the
@@ -359,13 +371,19 @@ def shard_bounds(n_rows: int, work: int, dim: int) -> list[int]:
 
     Very many rows (32 * ``SHARD_ROWS``) are cut into a power of two of shards, so that a worker's range of
     them has few nodes of the summation tree, with about ``SHARD_ROWS`` rows at most, so that the memory for
-    the scores of a shard does not grow with the data.
+    the scores of a shard does not grow with the data. If the design is given and can count entries, the
+    shards of very many rows have equally many of them.
     """
     worth = work // (8 * max(1, dim))
     if dim >= LONG and 2 * work >= dim:
         worth = max(2, 1 << ((work - 1) // dim).bit_length())
-    most = max(32, work // SHARD_WORK)
-    if n_rows >= 32 * SHARD_ROWS:
+    most, many = max(32, work // SHARD_WORK), n_rows >= 32 * SHARD_ROWS
+    if many:
         most = 1 << round(math.log2(max(n_rows / SHARD_ROWS, work / SHARD_WORK)))
+        worth = 1 << max(0, worth.bit_length() - 1)
     n_shards = max(1, min(most, work // 50_000, worth, n_rows))
+    full = design is None or design.nnz == n_rows * design.shape[1]  # all rows have equally many
+    if many and not full and isinstance(design, CountedDesign):
+        inside = design.rows_at([k * design.nnz // n_shards for k in range(1, n_shards)])
+        return sorted({0, *inside, n_rows})
     return [round(k * n_rows / n_shards) for k in range(n_shards + 1)]

@@ -23,16 +23,12 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import pickles_stay_in_memory
 from maxmargin.data.manifest import NAME, DatasetError, require_unchanged
+from maxmargin.files.retries import PAUSES, tried
 
 AnyArray = npt.NDArray[Any]
 T = TypeVar("T")
 
 LOG = logging.getLogger("maxmargin.data")
-#: seconds before each repetition of a request that failed; up to half as long again, so that many machines do
-#: not repeat theirs at the same time
-PAUSES = (0.1, 0.5, 2.5)
-#: errors that a repetition would not cure
-FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotImplementedError, TypeError)
 #: the object that a writer holds
 LOCK = "writer.lock"
 
@@ -204,19 +200,7 @@ class RemoteStorage:
 
     def _tried(self, name: str, request: Callable[[], T]) -> T:
         """The answer to a request, which is repeated if it fails."""
-        for pause in PAUSES:
-            try:
-                return request()
-            except FINAL:
-                raise
-            except Exception as error:
-                seconds = pause * (1.0 + 0.5 * random.random())
-                LOG.warning(
-                    "a request for %s failed (%s: %s); it is repeated in %.1f seconds",
-                    self.describe(name), type(error).__name__, error, seconds,
-                )  # fmt: skip
-                time.sleep(seconds)
-        return request()
+        return tried(request, self.describe(name), LOG, PAUSES)
 
     @contextlib.contextmanager
     def _as_os_errors(self, name: str = "") -> Iterator[None]:

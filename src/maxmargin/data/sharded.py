@@ -37,12 +37,17 @@ CHUNK_BYTES = 32 << 20
 BLOCK_BYTES, REQUESTS = 8 << 20, 8
 
 
+#: pointers to read at a time
+POINTERS = 4096
+
+
 class ShardedDesign:
     """The rows of a data set as a design. Thread-safe."""
 
     def __init__(self, storage: Source, manifest: Manifest) -> None:
         self._storage, self._shards = storage, manifest.shards
         self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
+        self._entries = list(running((shard.stored for shard in manifest.shards), initial=0))
         self._dense = manifest.layout == "dense"
         self._kind = manifest.dtype
         #: rows already checked, so that only the first pass over a shard pays for the check
@@ -121,6 +126,32 @@ class ShardedDesign:
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         return self._joined([_arrays(part) for part in parts], copy=True).take(back)
+
+    def rows_at(self, entries: Sequence[int]) -> list[int]:
+        """See :class:`~maxmargin.data.design.CountedDesign`; for sparse rows. Few pointers are read."""
+        with self._storage.reader() as files:
+            return [self._row_at(files, entry) for entry in entries]
+
+    def _row_at(self, files: Sections, entry: int) -> int:
+        k = max(0, bisect.bisect_left(self._entries, entry) - 1)
+        shard, wanted = self._shards[k], entry - self._entries[k]
+        file, (first, last), (least, most) = (
+            shard.files["indptr"],
+            (0, shard.rows),
+            (0, shard.stored),
+        )
+        while first < last:  # the rows first .. last may be the one; interpolate
+            guess = first + (last - first) * (wanted - least) // max(1, most - least)
+            begin = max(first, min(guess, last - 1) - POINTERS // 2)
+            pointers = files.section(file.name, file.dtype, begin, min(last, begin + POINTERS))
+            at = int(np.searchsorted(pointers, wanted))
+            if 0 < at < len(pointers):
+                return self._starts[k] + begin + at
+            if at == 0:
+                last, most = begin, int(pointers[0])
+            else:
+                first, least = begin + at, int(pointers[-1])
+        return self._starts[k] + first
 
     def chunks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
         """Iterate over ``(first, last, rows)``; each chunk is prefetched while the previous one is in use.

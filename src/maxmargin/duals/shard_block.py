@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.checkpoints import CheckpointError, CheckpointFolder
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Scale
+from maxmargin.core.stored_values import floats
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.duals.loaded_rows import Runs
 from maxmargin.duals.one_score import BinaryCoordinates
@@ -170,6 +172,36 @@ class BlockShard:
         block = self._own()
         block.load(self._own_part(multipliers))
         return block.sums()
+
+    def block_save(self, url: str, name: str) -> float:
+        """Write the multipliers and the indices of their rows to a file in an object store."""
+        tree = {"runs": np.array(self._runs), "multipliers": np.array(self._own().multipliers)}
+        CheckpointFolder(url).write({}, tree, self._file(name))
+        return 0.0
+
+    def block_restore(self, url: str, name: str) -> tuple[Array, Array]:
+        """Start from the multipliers in a file; the sums, and how many are not zero."""
+        block = self._own()
+        try:
+            _, tree = CheckpointFolder(url).read(self._file(name))
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"{url}: {self._file(name)} is missing, or of other blocks."
+            ) from error
+        if not np.array_equal(tree["runs"], self._runs):
+            raise CheckpointError(f"{url}: {self._file(name)} has the multipliers of other rows.")
+        multipliers = floats(tree["multipliers"], "its multipliers", (self._rows.n,))
+        block.load(multipliers)
+        u, sums = block.sums()
+        return u, np.array([*sums, float(np.count_nonzero(multipliers))])
+
+    def _file(self, name: str) -> str:
+        return f"{name}-{self._runs[0][0]}"
+
+    @property
+    def movable(self) -> bool:
+        """Whether the shard may be rebuilt elsewhere: multipliers would be lost."""
+        return self._block is None
 
     def _own_part(self, column: Array) -> Array:
         return np.concatenate([column[lo:hi] for lo, hi in self._runs])

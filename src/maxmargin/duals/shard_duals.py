@@ -204,6 +204,17 @@ class ShardCoordinates(BlockAscent):
         """See :class:`maxmargin.core.RowDuals`; the active rows are selected again."""
         self.load(same_shape(state["multipliers"], np.empty(self.rows.design.shape[0])))
 
+    def save_shards(self, url: str, name: str) -> None:
+        """See :class:`maxmargin.core.contract.row_duals.DualsInShards`."""
+        self._reduce(BlockShard.block_save, url, name)
+
+    def restore_shards(self, url: str, name: str) -> None:
+        """See :class:`maxmargin.core.contract.row_duals.DualsInShards`."""
+        u, sums = self._reduce(BlockShard.block_restore, url, name)
+        self._take(u, sums)
+        self.slack, self._chosen, self.n_active = np.inf, False, self.rows.n
+        self.n_support = int(sums[2])
+
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Convert to another C."""
         factor = C / self.C

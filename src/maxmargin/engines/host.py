@@ -1,6 +1,7 @@
-"""The part of a worker that is independent of the transport: a contiguous range of shards in one process.
+"""The part of a worker that is independent of the transport: some of the shards, in one process.
 
-Used by engines whose workers are separate processes, on this machine or on others.
+Used by engines whose workers are separate processes, on this machine or on others. A worker starts with a
+contiguous range of shards, and may take over others from workers that died.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from maxmargin.core.engine import Handle, share
-from maxmargin.core.summation import PartialSum
+from maxmargin.core.engine import Handle
+from maxmargin.core.summation import PartialSum, join_end
 from maxmargin.engines.threads import ThreadEngine
 
 #: deaths of workers, and what was done about them
@@ -50,49 +51,96 @@ class Host(ThreadEngine):
     def __init__(self, n_threads: int = 1) -> None:
         super().__init__(n_threads)
         self._n_shards, self._prepared = 0, False
+        self._factory: Callable[[Any], Any] | None = None
+        #: the shards by number, and the numbers of those that are built or called
+        self._own: dict[int, Any] = {}
+        self._numbers: Sequence[int] = ()
         #: the error that occurred when the shards were built; the answer to all calls
         self.failed: Failure | None = failure(RuntimeError("the worker has no shards"))
 
     def build(
         self,
-        place: tuple[int, int, int],
+        numbers: Sequence[int],
+        n_shards: int,
         makers: Callable[[], Any],
         specs: Callable[[], Sequence[Any]],
     ) -> None:
-        """Build the shards of this worker, which has a place (worker, workers, shards), by
-        :func:`maxmargin.core.engine.share`. ``makers`` returns what is called first (or None), once in this
-        process, and the factory."""
+        """Build the shards of this worker: those of these numbers, of so many. ``makers`` returns what is
+        called first (or None), once in this process, and the factory."""
         self.close()  # release the old shards first
-        worker, n_workers, self._n_shards = place
-        self._first = share(self._n_shards, n_workers, worker).start
+        self._own, self._n_shards, self._numbers = {}, n_shards, numbers
+        self.failed = None
         try:
-            prepare, factory = makers()
+            prepare, self._factory = makers()
             one_blas_thread()
             if prepare is not None and not self._prepared:
                 prepare()
             self._prepared = True
-            self.open(factory, specs())
-            self.failed = None
         except _RAISED as error:
-            error.add_note(f"raised in the worker of {self._name(0, 0)}. {IMPORTABLE}")
-            self.failed = failure(error)
+            self._fail_to_build(error)
+        self.adopt(numbers, specs)
 
-    def reduced(self, method: str, args: tuple[Any, ...]) -> list[PartialSum] | Failure:
-        """The results, added up as far as the summation tree allows without the shards of other workers."""
+    def adopt(self, numbers: Sequence[int], specs: Callable[[], Sequence[Any]]) -> None:
+        """Build more shards, and keep those that are here."""
+        if self.failed is not None:
+            return
+        self._numbers = numbers
         try:
-            return self.failed or self._fold(method, _read_only(args))
+            assert self._factory is not None
+            self.open(self._factory, specs())
+        except _RAISED as error:
+            self._fail_to_build(error)
+            return
+        built = dict(zip(numbers, self._shards, strict=True))
+        self._own = dict(sorted({**self._own, **built}.items()))
+
+    def _fail_to_build(self, error: BaseException) -> None:
+        error.add_note(f"raised in the worker of {self._name(0, 0)}. {IMPORTABLE}")
+        self.failed = failure(error)
+
+    def release(self, numbers: Sequence[int]) -> None:
+        """Release shards that another worker has built."""
+        self._shards = []
+        for number in numbers:
+            self._own.pop(number, None)
+
+    def movable(self, numbers: Sequence[int]) -> bool:
+        """Whether these shards may be rebuilt elsewhere. A shard whose attribute ``movable`` is false stores
+        what cannot soon be computed again."""
+        return all(getattr(self._own.get(number), "movable", True) for number in numbers)
+
+    def reduced(
+        self, method: str, args: tuple[Any, ...], numbers: Sequence[int] | None = None
+    ) -> list[PartialSum] | Failure:
+        """The results of all shards here, or of some, added up as far as the summation tree allows without
+        those of other workers."""
+        try:
+            failed = self._called(numbers)
+            return failed or join_end(self._fold(method, _read_only(args)), self._n_shards)
         except _RAISED as error:
             return failure(error)
 
-    def gathered(self, method: str, args: tuple[Any, ...]) -> list[Any] | Failure:
-        """The results, one per shard."""
+    def gathered(
+        self, method: str, args: tuple[Any, ...], numbers: Sequence[int] | None = None
+    ) -> list[Any] | Failure:
+        """The results, one per shard, in the order of their numbers."""
         try:
-            return self.failed or list(self._map(method, _read_only(args)))
+            return self._called(numbers) or list(self._map(method, _read_only(args)))
         except _RAISED as error:
             return failure(error)
+
+    def _called(self, numbers: Sequence[int] | None) -> Failure | None:
+        """Select the shards to be called."""
+        if self.failed is None:
+            self._numbers = list(self._own if numbers is None else numbers)
+            self._shards = [self._own[number] for number in self._numbers]
+        return self.failed
+
+    def _number(self, index: int) -> int:
+        return self._numbers[index]
 
     def _name(self, index: int, n_shards: int) -> str:
-        return f"shard {self._first + index} of {self._n_shards}"
+        return f"shard {self._number(index)} of {self._n_shards}"
 
 
 def _read_only(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -23,7 +24,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from maxmargin.core.engine import Handle, R, SerialEngine, shard_method, share
+from maxmargin.core.engine import Handle, R, SerialEngine, Traffic, shard_method, share
 from maxmargin.core.summation import join
 from maxmargin.engines.host import LOG, raise_first
 from maxmargin.engines.ownership import Owner
@@ -81,6 +82,8 @@ class ProcessEngine(SerialEngine):
         self._prepare, self._by_value = prepare, by_value
         self._dumps = pickler(by_value)
         self._workers: list[_WorkerProcess] = []
+        #: see :class:`maxmargin.core.engine.SendingEngine`; what workers map is not sent
+        self.traffic = Traffic()
 
     def __reduce__(self) -> tuple[Any, ...]:
         make = partial(type(self), by_value=True) if self._by_value else type(self)
@@ -147,13 +150,19 @@ class ProcessEngine(SerialEngine):
 
     def _run(self, call: bytes, segments: Sequence[SharedSegment]) -> list[Any]:
         """Call all workers; return their results in order, or raise the error of the first failing shard."""
+        began, traffic = time.perf_counter(), self.traffic
         try:
             for worker in self._workers:
                 worker.ask(call, segments)
-            answers = [pickle.loads(worker.answer()) for worker in self._workers]
+            streams = [worker.answer() for worker in self._workers]
         finally:
             for worker in self._workers:
                 worker.end_if_busy()
+        answers = [pickle.loads(stream) for stream in streams]
+        traffic.rounds += 1
+        traffic.seconds += time.perf_counter() - began
+        traffic.sent += len(call) * len(streams)
+        traffic.received += sum(map(len, streams))
         raise_first(answers)
         return answers
 

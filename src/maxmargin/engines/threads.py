@@ -53,10 +53,14 @@ class ThreadEngine(SerialEngine):
         tree = Tree()  # frees parts once they are added
 
         def keep(index: int, part: Any) -> None:
-            tree.put(PartialSum(self._first + index, 1, part))
+            tree.put(PartialSum(self._number(index), 1, part))
 
         self._run_calls(self._round(keep, method, args))
         return tree.sums()
+
+    def _number(self, index: int) -> int:
+        """The number of a shard: its index, but not in a worker that has some of the shards."""
+        return index
 
     def run(self, function: Callable[[int], object], count: int) -> None:
         """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""

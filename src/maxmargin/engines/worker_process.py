@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import recv_handle
 from typing import Any, NamedTuple
 
-from maxmargin.core.engine import Handle
+from maxmargin.core.engine import Handle, share
 from maxmargin.engines.host import Host, failure
 from maxmargin.engines.shared_memory import Dumps, Packed, SharedSegment, pickler
 
@@ -55,7 +55,11 @@ def _end_with_parent() -> None:
 
 def _build(host: Host, recipe: Recipe, view: memoryview | None = None) -> None:
     view = view or memoryview(b"")  # no segment: all is small
-    host.build(recipe.place, lambda: recipe.makers.unpack(view), lambda: recipe.specs.unpack(view))
+    worker, n_workers, n_shards = recipe.place
+    numbers = share(n_shards, n_workers, worker)
+    host.build(
+        numbers, n_shards, lambda: recipe.makers.unpack(view), lambda: recipe.specs.unpack(view)
+    )
 
 
 def _answer(host: Host, call: bytes, views: list[memoryview]) -> Any:

@@ -10,7 +10,10 @@ from typing import Any, Protocol
 from maxmargin.checkpoints import (
     Checkpoint,
     CheckpointError,
+    CheckpointFolder,
     as_checkpoint,
+    exists,
+    is_url,
     read_file,
     remove_leftovers,
     write_file,
@@ -21,7 +24,7 @@ from maxmargin.core.result import IterationRecord
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.solvers.base import SolverState
 from maxmargin.solvers.history_columns import history_columns
-from maxmargin.solvers.solver_state import differences, kept_memory, snapshot
+from maxmargin.solvers.solver_state import differences, kept_memory, parts_in_shards, snapshot
 
 #: maximum fraction of the time spent on writing
 SHARE = 0.03
@@ -64,6 +67,8 @@ class CheckpointWriter:
         self.checkpoint, self.about, self.n_parts = checkpoint, about, n_parts
         self.parts = list(parts or [])
         self.seconds = 0.0  # duration of the last write
+        url = is_url(checkpoint.path)
+        self._folder = CheckpointFolder(str(checkpoint.path)) if url else None
         self._path = checkpoint.file
         self._part = -1
         self._identity: dict[str, Any] = {}
@@ -71,6 +76,8 @@ class CheckpointWriter:
         self._iterations = 0
         self._memory: dict[str, Any] | None = None
         self._n_mixes = 0
+        if self._folder is not None:
+            return
         if self._path.is_dir() or not self._path.parent.is_dir():
             what = "a folder" if self._path.is_dir() else "in a folder that does not exist"
             raise ValueError(f"checkpoint={os.fspath(checkpoint.path)!r} is {what}: name a file.")
@@ -120,13 +127,17 @@ class CheckpointWriter:
     def write(self, driver: Fit) -> None:
         """Write now. A full disk must not end a long fit: keep the previous file and warn."""
         started = time.perf_counter()
-        self._keep(driver)
         try:
-            write_file(self._path, self.about, {"parts": self.parts})
+            self._keep(driver)
+            if self._folder is None:
+                write_file(self._path, self.about, {"parts": self.parts})
+            else:
+                self._folder.write(self.about, {"parts": self.parts})
+                self._folder.keep(parts_in_shards(self.parts))
         except OSError as error:
             warn_user(
-                f"the checkpoint {self._path} could not be written: {error}. The fit continues; an earlier "
-                "checkpoint is still there.",
+                f"the checkpoint {self.checkpoint.path} could not be written: {error}. The fit continues; "
+                "an earlier checkpoint is still there.",
             )
         self._written, self._iterations = time.perf_counter(), len(driver.history)
         self.seconds = self._written - started
@@ -140,7 +151,11 @@ class CheckpointWriter:
         # between two iterations, right after its planes got other numbers, a bundle is whole
         interrupted &= self._n_mixes == _n_mixes(driver)
         kept = {
-            **snapshot(state, self._memory if interrupted else kept_memory(state.memory)),
+            **snapshot(
+                state,
+                self._memory if interrupted else kept_memory(state.memory),
+                None if self._folder is None else self._folder.url,
+            ),
             "identity": self._identity,
             "history": history_columns(driver.history),
             "passes": driver.passes,
@@ -159,9 +174,9 @@ def _n_mixes(driver: Fit) -> int:
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
     """The states in a checkpoint, which must describe the same fit."""
     path = as_checkpoint(path).path
-    if not os.path.exists(path):
+    if not exists(path):
         raise FileNotFoundError(f"resume_from={os.fspath(path)!r}: there is no such file.")
-    before, tree = read_file(path)
+    before, tree = CheckpointFolder(str(path)).read() if is_url(path) else read_file(path)
     require_same(path, before, about)
     try:
         parts = tree["parts"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -18,7 +18,7 @@ from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.core.cut import Cut
-from maxmargin.core.engine import Engine
+from maxmargin.core.engine import Engine, SendingEngine, Traffic
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
@@ -86,6 +86,8 @@ class Driver:
     expected: tuple[Array, float] | None = None
     #: the risk, if its points are over planes that a checkpoint must store
     span: WideFit | None = None
+    #: what had been sent when the last iteration ended
+    traffic: Traffic = field(default_factory=Traffic)
 
     def continue_from(self, kept: dict[str, Any]) -> None:
         """Continue the counts of a checkpoint."""
@@ -103,6 +105,7 @@ class Driver:
     def run(self, solver: Solver) -> None:
         if self.state.stop is not None:  # nothing is left to do
             return
+        self._sent()  # by earlier fits
         steps = solver.steps(self.problem, self.state)
         answer: Any = None
         spent, clock = self.spent, time.perf_counter
@@ -275,7 +278,7 @@ class Driver:
         # with sampled cuts the loop stops by the reduced problem's value, which is not a bound
         lower = -float("inf") if self.risk.oracle == "sampled" else state.lower
         self.asked = 0
-        elapsed = time.perf_counter() - self.started
+        elapsed, sent = time.perf_counter() - self.started, self._sent()
         record = IterationRecord(
             iteration=len(self.history) + 1,
             objective=state.upper,
@@ -292,6 +295,10 @@ class Driver:
             elapsed=elapsed,
             method=report.method,
             C=self.problem.C if report.C is None else report.C,
+            rounds=sent.rounds,
+            seconds_rounds=sent.seconds,
+            bytes_sent=sent.sent,
+            bytes_received=sent.received,
         )
         self.history.append(record)
         reason: StopReason | None = None
@@ -309,6 +316,14 @@ class Driver:
         if reason is None and self.recorder is not None:
             self.recorder.report(self)
         return reason
+
+    def _sent(self) -> Traffic:
+        """What was sent since the last call."""
+        engine = self.risk.offers.engine
+        if not isinstance(engine, SendingEngine):
+            return Traffic()
+        before, self.traffic = self.traffic, replace(engine.traffic)
+        return self.traffic.since(before)
 
     def _limit(self, elapsed: float) -> StopReason | None:
         """The limit that is reached, or None."""

@@ -12,6 +12,8 @@ from maxmargin.checkpoints import CONTRADICTIONS, CheckpointError, shown
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stored_values import entries, integers, number
 
+#: fields that files of older versions lack
+_SENT = ("rounds", "seconds_rounds", "bytes_sent", "bytes_received")
 _TYPES = {field.name: str(field.type) for field in fields(IterationRecord)}
 
 
@@ -33,8 +35,13 @@ def counted(kept: dict[str, Any]) -> tuple[list[IterationRecord], float, float, 
     """(history, passes, seconds so far, stop reason) of a checkpoint."""
     try:
         history, passes, elapsed, stop = entries(kept, "history", "passes", "elapsed", "stop")
-        columns = [_column(history[name], kind) for name, kind in _TYPES.items()]
-        records = [IterationRecord(*row) for row in zip(*columns, strict=True)]
+        columns = {
+            name: _column(history[name], kind)
+            for name, kind in _TYPES.items()
+            if name in history or name not in _SENT
+        }
+        rows = zip(*columns.values(), strict=True)
+        records = [IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows]
         if not isinstance(stop, str | None):
             raise ValueError("the stop reason is not a string")
         return records, number(passes, "the passes"), number(elapsed, "the time so far"), stop

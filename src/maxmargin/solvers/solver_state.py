@@ -8,6 +8,8 @@ restored incumbent is compared with the one in the file when it is first evaluat
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -17,11 +19,13 @@ from maxmargin.checkpoints import CONTRADICTIONS, CheckpointError, shown
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import DualPoint
 from maxmargin.core.contract.risk import Risk, WideFit
+from maxmargin.core.contract.row_duals import DualsInShards, RowDuals
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.rounding import Attained
 from maxmargin.core.stored_values import count, entries, floats, integers, number
+from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import DualCoordinate
@@ -64,8 +68,9 @@ def _name(name: Any) -> str:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def snapshot(state: SolverState, memory: Any) -> dict[str, Any]:
-    """The state as plain values. ``memory`` is what :func:`kept_memory` made of the solver's own."""
+def snapshot(state: SolverState, memory: Any, url: str | None = None) -> dict[str, Any]:
+    """The state as plain values. ``memory`` is what :func:`kept_memory` made of the solver's own. If the
+    checkpoint is at a URL, multipliers that are in shards are written there, by the shards."""
     return {
         "w": state.w,
         "upper": state.upper,
@@ -74,9 +79,28 @@ def snapshot(state: SolverState, memory: Any) -> dict[str, Any]:
         "phase": state.phase,
         "place": state.resumed if state.place is None else state.place(),
         "memory": memory,
-        "duals": {method: {"C": duals.C, **duals.state()} for method, duals in state.duals.items()},
+        "duals": {
+            method: {"C": duals.C, **_state_of(duals, url)} for method, duals in state.duals.items()
+        },
         "dual": _dual(state.dual, state),
     }
+
+
+def _state_of(duals: RowDuals, url: str | None) -> dict[str, Any]:
+    if url is None or not isinstance(duals, DualsInShards):
+        return duals.state()
+    name = f"part-{secrets.token_hex(8)}"
+    try:
+        duals.save_shards(url, name)
+    except OSError as error:  # must not end a long fit
+        warn_user(f"shards could not write their multipliers, which are gathered instead: {error}")
+        return duals.state()
+    return {"url": url, "part": name}
+
+
+def parts_in_shards(parts: Sequence[dict[str, Any]]) -> list[str]:
+    """The parts in shards that these states refer to."""
+    return [own["part"] for kept in parts for own in kept["duals"].values() if "part" in own]
 
 
 def kept_memory(memory: Any) -> dict[str, Any] | None:
@@ -172,7 +196,12 @@ def _restore(
             raise ValueError("its multipliers are those of a method that is not for this problem")
         streaming, blocks = (solver.streaming, solver.layout) if solver else (None, None)
         duals = rows.row_duals(method, number(at, "its C", TINY), omega, streaming, blocks)
-        duals.restore(own)
+        if "part" in own:
+            if not isinstance(duals, DualsInShards):
+                raise ValueError("its multipliers were written by the shards of an engine")
+            duals.restore_shards(*entries(own, "url", "part"))
+        else:
+            duals.restore(own)
         state.duals[method] = duals
     state.memory = _read_memory(memory, risk, problem)
     state.lower = problem.C * problem.base * problem.n_blocks

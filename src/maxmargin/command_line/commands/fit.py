@@ -58,7 +58,9 @@ def add_parser(subparsers: Any) -> None:
     add_estimator_options(parser)
     group = parser.add_argument_group("checkpoints")
     group.add_argument(
-        "--checkpoint", metavar="FILE", help="write the state of the fit to this file every minute"
+        "--checkpoint",
+        metavar="FILE",
+        help="write the state of the fit to this file or URL every minute",
     )
     group.add_argument(
         "--resume",
@@ -108,10 +110,11 @@ def _fit(estimator: Any, examples: Examples, chosen: argparse.Namespace) -> bool
     """Fit the estimator. Returns whether Ctrl-C ended the fit, after which it holds what was found."""
     from sklearn.exceptions import ConvergenceWarning
 
+    from maxmargin.checkpoints import exists
     from maxmargin.command_line import fitting
 
     options = fitting.training(estimator, examples)
-    if chosen.resume and os.path.exists(chosen.checkpoint):
+    if chosen.resume and exists(chosen.checkpoint):
         options["resume_from"] = chosen.checkpoint
     try:
         with warnings.catch_warnings():  # the report says it in the words of the command

@@ -70,6 +70,8 @@ class Capabilities:
         A cache of constraints, the risk over which is a lower bound.
     proved : ProvedRisk, optional
         Bounds on rounding errors.
+    engine : Engine, optional
+        The engine that holds the shards, for the record of what it sends.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class Capabilities:
     numbered_planes: NumberedPlanes | None = None
     caching: CachingRisk | None = None
     proved: ProvedRisk | None = None
+    engine: Engine | None = None
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ quadratic for the squared hinge loss. The docstrings below call samples rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from maxmargin.core.contract.evaluation import LineEvaluation
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
@@ -113,6 +113,17 @@ class RowDuals(Protocol):
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Convert multipliers and ``w`` to another C and to its bound on the free coordinates."""
+
+
+@runtime_checkable
+class DualsInShards(Protocol):
+    """Row duals whose multipliers stay with the shards of an engine, which write and read their own."""
+
+    def save_shards(self, url: str, name: str) -> None:
+        """Write the multipliers of each shard to a file of its own, whose name begins with ``name``."""
+
+    def restore_shards(self, url: str, name: str) -> None:
+        """Start from what shards of the same rows have written, at the same C."""
 
 
 def refused(method: str, why: str) -> str:

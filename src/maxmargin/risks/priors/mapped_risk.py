@@ -149,6 +149,7 @@ class MappedRisk:
             row_duals=None if self._scores is None else self,
             proved=None if inner.proved is None else self,
             caching=inner.caching,
+            engine=inner.engine,
         )
 
     @property

@@ -165,7 +165,8 @@ class ScoreRisk:
 
     def _shards(self) -> list[tuple[int, int]]:
         rows = self.rows
-        bounds = shard_bounds(rows.n, self.shape.nnz * self.shape.n_columns, rows.dim)
+        whole = rows.design if rows.n == rows.design.shape[0] else None
+        bounds = shard_bounds(rows.n, self.shape.nnz * self.shape.n_columns, rows.dim, whole)
         parted = type(rows.loss).boundaries is not ScoreLoss.boundaries
         allowed = rows.loss.boundaries(rows.y[:]) if parted else None
         if allowed is not None:
@@ -193,6 +194,7 @@ class ScoreRisk:
             row_duals=self,
             wide=self,
             proved=self,
+            engine=self.engine,
         )
 
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:

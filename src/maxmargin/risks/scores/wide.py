@@ -132,7 +132,7 @@ class WideScoreRisk:
     @property
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(numbered_planes=self)
+        return Capabilities(numbered_planes=self, engine=self.engine)
 
     @property
     def dim(self) -> int:

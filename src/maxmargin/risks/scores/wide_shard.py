@@ -50,6 +50,11 @@ class WideShard(ScoreShard):
         columns = self._loss.n_outputs()
         return scores if columns is None else scores.reshape(-1, columns)
 
+    @property
+    def movable(self) -> bool:
+        """Whether the shard may be rebuilt elsewhere: its columns would be lost."""
+        return not self._columns
+
     def _size(self) -> int:
         return (self._hi - self._lo) * (self._loss.n_outputs() or 1)
 

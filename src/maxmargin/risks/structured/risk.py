@@ -44,7 +44,10 @@ MAX_SHARDS = 16
 MIN_EXAMPLES = {"compiled": 32, "plain": 8, "expensive": 1}
 #: where each of 16 shards would have more examples than this there are more shards
 SHARD_EXAMPLES = 4096
+#: entries of the planes of all shards, unless 16 shards would have ``SHARD_EXAMPLES`` each
 PLANE_ENTRIES = 2**24
+#: examples from which the number of shards is a power of two
+MANY = 2**20
 
 
 def require_rescaling(task: Task, rescaling: str) -> None:
@@ -80,11 +83,13 @@ def _examples_of(
 
 
 def _shard_bounds(n: int, dim: int, kind: str) -> list[int]:
-    """Where shards begin and end. A shard's part of a cut is a vector: few shards where vectors are long. The
-    cheaper the oracle, the more examples a shard needs to be worth a call."""
-    fewest = MIN_EXAMPLES[kind]
+    """Where shards begin and end. The cheaper the oracle, the more examples a shard needs to be worth a call.
+    A shard's part of a cut is a vector: few shards if there are few examples and long vectors."""
     most = max(MAX_SHARDS, n // SHARD_EXAMPLES)
-    n_shards = max(1, min(most, n // fewest, max(2, PLANE_ENTRIES // dim)))
+    few = MAX_SHARDS if n >= MAX_SHARDS * SHARD_EXAMPLES else 2
+    n_shards = max(1, min(most, n // MIN_EXAMPLES[kind], max(few, PLANE_ENTRIES // dim)))
+    if n >= MANY:  # a power of two has few nodes of the summation tree in a worker's range
+        n_shards = 1 << round(math.log2(n / SHARD_EXAMPLES))
     return [round(k * n / n_shards) for k in range(n_shards + 1)]
 
 
@@ -112,10 +117,13 @@ class TaskEvaluation:
         self._engine, self._at = engine, at  # arguments of TaskShard.cut_at
         self.value, self.upper = values
         self._cuts: list[Cut] | None = None
+        self._cut: Cut | None = None
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        return add_cuts(self.cuts())
+        if self._cut is None and self._cuts is None:
+            self._cut = self._engine.reduce(TaskShard.cut_at, *self._at)
+        return self._cut or add_cuts(self.cuts())
 
     def cuts(self) -> list[Cut]:
         """One part per shard."""
@@ -248,8 +256,8 @@ class TaskRisk:
     def offers(self) -> Capabilities:
         """See :class:`maxmargin.core.Risk`."""
         if isinstance(self._examples, SmoothExamples):
-            return Capabilities(working_sets=self)
-        return Capabilities(working_sets=self, caching=self)
+            return Capabilities(working_sets=self, engine=self.engine)
+        return Capabilities(working_sets=self, caching=self, engine=self.engine)
 
     @property
     def examples(self) -> Examples:
