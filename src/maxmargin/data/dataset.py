@@ -19,7 +19,7 @@ from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.data.manifest import NAME, DatasetError, Manifest
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign, ascends
-from maxmargin.data.storage import Storage, storage_for
+from maxmargin.data.storage import LocalStorage, Storage, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Writer, next_generation
 
@@ -304,6 +304,14 @@ class Dataset:
     def class_counts(self) -> AnyArray | None:
         counts = self._manifest.labels.counts
         return None if counts is None else np.array(counts)[np.argsort(self._stored_classes)]
+
+    @property
+    def stores_signs(self) -> bool:
+        """Whether the labels are -1 and +1, one byte each, in local files."""
+        local, y = isinstance(self._storage, LocalStorage), self.y
+        return (
+            local and y is not None and y.dtype == np.int8 and np.array_equal(self.classes, [-1, 1])
+        )
 
     @property
     def fingerprint(self) -> list[str]:

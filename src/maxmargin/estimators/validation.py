@@ -63,11 +63,15 @@ class Classes:
     #: a column that is faster to compare than codes are to compute, and its value for each class
     labels: LazyColumn | None = None
     values: Any = None
+    #: whether the labels are -1 and +1 in one byte each, in local files: a copy gains nothing
+    as_stored: bool = False
 
     def signs(self, k: int) -> Column:
         """+1 for samples of class k, -1 for the others."""
         if self.labels is None:
             return signs(self.codes[:], k).astype(np.float64)
+        if k == 1 and self.as_stored:
+            return self.labels
         return Signs(self.labels, self.values[k])
 
 
@@ -197,6 +201,12 @@ def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     return y, sample_weight
 
 
+def own_labels(X: Any, y: Any, sample_weight: Any) -> bool:
+    """Whether the samples are a data set whose own labels and weights count."""
+    given = y is not None or sample_weight is not None
+    return isinstance(X, Dataset) and not X.ragged and X.y is not None and not given
+
+
 def classes_of(data: Training, X: Any) -> Classes:
     """The classes of the labels. ``X``, the argument of ``fit``, may already know them."""
     if isinstance(X, Dataset) and X.classes is not None:
@@ -208,6 +218,7 @@ def classes_of(data: Training, X: Any) -> Classes:
             np.asarray(X.class_counts),
             StoredColumn(X.codes if texts else X.y),
             np.arange(len(X.classes)) if texts else X.classes,
+            X.stores_signs,
         )
     y = data.y[:]
     names = np.unique(y)
