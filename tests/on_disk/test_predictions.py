@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import LinearSVC, LinearSVR, MeasureSVC, RankSVM, data
+from maxmargin import KernelSVC, LinearSVC, LinearSVR, MeasureSVC, RankSVM, data
 from maxmargin.callbacks import ValidationScore
 from maxmargin.engines import ProcessEngine
 from maxmargin.estimators import chunks
@@ -72,6 +72,14 @@ def test_numbers_and_ranks(tmp_path):
     assert svr.score(there) == pytest.approx(svr.score(X, LABELS["numbers"], WEIGHT), rel=1e-12)
     ranker = RankSVM().fit(X[:100], LABELS["numbers"][:100].round())
     assert np.array_equal(ranker.predict(there), ranker.predict(X))
+
+
+def test_kernels(tmp_path):
+    there, y = written(tmp_path / "rows", "names"), LABELS["names"]
+    svc = KernelSVC().fit(X[:300], y[:300])
+    assert np.allclose(svc.decision_function(there), svc.decision_function(X))
+    assert np.array_equal(svc.predict(there, out=tmp_path / "y.npy"), svc.predict(X))
+    assert svc.score(there) == pytest.approx(svc.score(X, y, WEIGHT), rel=1e-12)
 
 
 def test_the_coefficient_of_equal_targets(tmp_path):
@@ -142,7 +150,7 @@ def test_other_processes_read_the_rows_themselves(tmp_path, monkeypatch, process
 MEMORY = """
 import sys
 import numpy as np
-from maxmargin import LinearSVC, data
+from maxmargin import KernelSVC, LinearSVC, data
 def anonymous():
     return int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) / 1024
 import threading, time

@@ -366,7 +366,7 @@ class Dataset:
         if self.ragged:
             return *self.sequences(0, len(self)), weight
         y = None if self.y is None else np.asarray(self.y)
-        return _matrix(self.design.block(0, self.shape[0])), y, weight
+        return as_matrix(self.design.block(0, self.shape[0])), y, weight
 
     def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
         """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
@@ -379,7 +379,7 @@ class Dataset:
         begin, lengths = self.lengths(lo, hi)
         end = begin + int(lengths.sum())
         y = None if self.y is None else np.array(self.y[begin:end])
-        return _matrix(self.design.block(begin, end)), lengths, y
+        return as_matrix(self.design.block(begin, end)), lengths, y
 
     def lengths(self, lo: int, hi: int) -> tuple[int, IntArray]:
         """The first row of the sequences ``lo .. hi-1``, and the length of each of them."""
@@ -440,7 +440,8 @@ def _positions(classes: AnyArray, labels: AnyArray) -> AnyArray:
     return codes
 
 
-def _matrix(design: DenseDesign | CSRDesign) -> Any:
+def as_matrix(design: DenseDesign | CSRDesign) -> Any:
+    """The array or the CSR matrix of rows in memory."""
     if isinstance(design, DenseDesign):
         return design.X
     return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)

@@ -64,7 +64,7 @@ def _predicted(estimator: Any, method: _Method, X: Any, out: Any) -> AnyArray:
     part = Path(f"{os.fspath(out)}.part")
     try:
         file = np.lib.format.open_memmap(part, "w+", like.dtype, shape)
-        job = _Written(method, str(part.absolute()), file.offset)
+        job = functools.partial(_write, method, str(part.absolute()), file.offset)
         del file
         for _ in _answers(estimator, X, job, like[:1].size):
             pass
@@ -95,19 +95,12 @@ class _Method(NamedTuple):
         return self.of(estimator)(data.block(lo, hi))
 
 
-class _Written(NamedTuple):
-    """The same; write the result to its place in a file."""
-
-    method: _Method
-    path: str
-    offset: int
-
-    def __call__(self, estimator: Any, data: Dataset, lo: int, hi: int) -> int:
-        values: AnyArray = np.ascontiguousarray(self.method(estimator, data, lo, hi))
-        with open(self.path, "r+b") as file:
-            file.seek(self.offset + lo * (values.nbytes // len(values)))
-            file.write(values.tobytes())
-        return 0
+def _write(method: _Method, path: str, offset: int, *chunk: Any) -> None:
+    """Write the result of a chunk to its place in a file."""
+    values, lo = method(*chunk), chunk[2]
+    with open(path, "r+b") as file:
+        file.seek(offset + lo * (values.nbytes // len(values)))
+        file.write(values.tobytes())
 
 
 def accuracy(estimator: Any, data: Dataset) -> float:
@@ -118,39 +111,35 @@ def accuracy(estimator: Any, data: Dataset) -> float:
 
 def determination(estimator: Any, data: Dataset) -> float:
     """R^2 of the predictions, as :func:`sklearn.metrics.r2_score` defines it."""
-    total, of_targets = _sums(estimator, data, _targets)
-    residual, spread = _sums(estimator, data, functools.partial(_squares, mean=of_targets / total))
-    if spread == 0.0:
-        return float(residual == 0.0)
-    return float(1.0 - residual / spread)
+    moment, total = _sums(estimator, data, _moments)
+    residual, spread = _sums(estimator, data, functools.partial(_squares, mean=moment / total))
+    return float(1.0 - residual / spread if spread > 0.0 else residual == 0.0)
 
 
-def _labeled(data: Dataset, lo: int, hi: int) -> tuple[AnyArray, AnyArray]:
-    assert data.y is not None
-    return data.y[lo:hi], np.ones(hi - lo) if data.weight is None else data.weight[lo:hi]
+def _sums(estimator: Any, data: Dataset, job: Callable[..., Array]) -> Array:
+    total: Array = sum((part for _, part in _answers(estimator, data, job, 1)), np.zeros(2))
+    return total
 
 
 def _right(estimator: Any, data: Dataset, lo: int, hi: int) -> Array:
-    y, weight = _labeled(data, lo, hi)
-    right = np.asarray(estimator.predict(data.block(lo, hi))) == y
-    return np.array([weight @ right, weight.sum()])
+    y, weight = _labels(data, lo, hi)
+    return np.array([weight @ (estimator.predict(data.block(lo, hi)) == y), weight.sum()])
 
 
-def _targets(estimator: Any, data: Dataset, lo: int, hi: int) -> Array:
-    y, weight = _labeled(data, lo, hi)
-    return np.array([weight.sum(), weight @ y])
+def _moments(estimator: Any, data: Dataset, lo: int, hi: int) -> Array:
+    y, weight = _labels(data, lo, hi)
+    return np.array([weight @ y, weight.sum()])
 
 
 def _squares(estimator: Any, data: Dataset, lo: int, hi: int, *, mean: float) -> Array:
-    y, weight = _labeled(data, lo, hi)
-    return np.array(
-        [weight @ (y - estimator.predict(data.block(lo, hi))) ** 2, weight @ (y - mean) ** 2]
-    )
+    y, weight = _labels(data, lo, hi)
+    error = y - estimator.predict(data.block(lo, hi))
+    return np.array([weight @ error**2, weight @ (y - mean) ** 2])
 
 
-def _sums(estimator: Any, data: Dataset, job: Any) -> Array:
-    total: Array = sum((part for _, part in _answers(estimator, data, job, 1)), np.zeros(2))
-    return total
+def _labels(data: Dataset, lo: int, hi: int) -> tuple[AnyArray, AnyArray]:
+    assert data.y is not None
+    return data.y[lo:hi], np.ones(hi - lo) if data.weight is None else data.weight[lo:hi]
 
 
 class _Task(NamedTuple):

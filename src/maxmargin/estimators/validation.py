@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, StoredColumn, chunks, signs
-from maxmargin.data.dataset import Dataset
+from maxmargin.data.dataset import Dataset, as_matrix
 from maxmargin.data.design import (
     CSRDesign,
     DenseDesign,
@@ -169,6 +169,8 @@ def finite_scores(scores: Array) -> Array:
 def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """The samples or sequences, labels and weights of a data set in memory; anything else unchanged."""
     require_no_path(X)
+    if isinstance(X, DenseDesign | CSRDesign):  # a chunk of a data set
+        X = as_matrix(X)
     if not isinstance(X, Dataset):
         return X, y, sample_weight
     examples, labels, weight = X.load()

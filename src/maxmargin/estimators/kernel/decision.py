@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.matrices import is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.chunks import accuracy, chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.scores import KernelScores, SupportSegment
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import loaded, scored
+from maxmargin.estimators.validation import loaded, own_labels, scored
 from maxmargin.kernels import Kernel
 
 
@@ -36,13 +37,16 @@ class KernelDecision(ClassifierMixin):
     decision_function_shape: str
     n_jobs: int | None
 
-    def decision_function(self, X: Any) -> Array:
+    @chunked
+    @documented
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -67,7 +71,9 @@ class KernelDecision(ClassifierMixin):
             return votes
         return scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    @chunked
+    @documented
+    def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
         first class), or by the largest score.
 
@@ -75,6 +81,7 @@ class KernelDecision(ClassifierMixin):
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -105,6 +112,8 @@ class KernelDecision(ClassifierMixin):
         float
             Between 0 and 1.
         """
+        if own_labels(X, y, sample_weight):
+            return accuracy(self, X)
         y, sample_weight = scored(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
