@@ -2,8 +2,8 @@
 
     python tools/draw_papers.py
 
-Reads one file per claim, which ``python -m benchmarks.papers`` has written, and the papers' own figures in
-benchmarks/papers/claims.csv. Writes docs/_papers.inc. A claim without a file is shown as not run yet.
+Reads one file per row, which ``python -m benchmarks.papers`` has written, and the papers' own figures in
+benchmarks/papers/claims.csv. Writes docs/_papers.inc. A row without a file is shown as not run yet.
 """
 
 from __future__ import annotations
@@ -26,27 +26,30 @@ PAPERS = {
     "YJ": "C.-N. Yu, T. Joachims: Training structural SVMs with kernels using sampled cuts (2008)",
     "RAM": "D. Ramanan: Dual coordinate solvers for large-scale structural SVMs (2013)",
 }
-VERDICTS = ("holds", "better", "reversed", "not reproduced", "not run yet")
-#: lines of measured figures shown for a claim; the file has all of them
+VERDICTS = ("holds", "differs", "reversed", "other size", "not run yet")
+TODAY = ("better", "same", "worse")
+#: lines of measured figures shown for a row; the file has all of them
 MOST = 60
+#: what a row without a file has
+NOT_RUN = {"verdict": "not run yet", "figures": [], "today": "", "reason": "", "size": ""}
+
+Claim = dict[str, Any]
 
 
-def load() -> list[dict[str, Any]]:
-    """One entry per claim, numbered, with what was measured."""
+def load() -> list[Claim]:
+    """One entry per claim, numbered, with the rows that measure it. The first row decides."""
     with CLAIMS.open(encoding="utf-8", newline="") as file:
-        claims = list(csv.DictReader(file))
-    out: list[dict[str, Any]] = []
+        claims: list[Claim] = list(csv.DictReader(file))
     for number, claim in enumerate(claims, 1):
-        path = RESULTS / f"{claim['id']}.json"
-        found: dict[str, Any] = {"verdict": "not run yet", "figures": []}
-        if path.exists():
-            found = json.loads(path.read_text(encoding="utf-8"))
-        # both have a "figure": the paper's, and ours
-        ours = found.get("figure", "")
-        out.append(
-            {**found, **claim, "paper figure": claim["figure"], "ours": ours, "number": number}
-        )
-    return out
+        claim["number"], claim["measured"] = number, []
+        for name in claim["rows"].split():
+            path = RESULTS / f"{name}.json"
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            claim["measured"].append({**NOT_RUN, "id": name, **found})
+        first = claim["measured"][0]
+        claim |= {k: first[k] for k in ("verdict", "reason", "today")}
+        claim["ours"], claim["old"] = first["size"], first.get("old", False)
+    return claims
 
 
 def text(value: Any) -> str:
@@ -89,51 +92,66 @@ def csv_table(
     ]
 
 
-def summary(rows: list[dict[str, Any]]) -> list[str]:
+def summary(claims: list[Claim]) -> list[str]:
     """How many claims have which verdict, by paper."""
     lines = []
-    for paper in PAPERS:
-        count = Counter(row["verdict"] for row in rows if row["paper"] == paper)
-        lines.append([paper, *(str(count[v] or "") for v in VERDICTS)])
-    count = Counter(row["verdict"] for row in rows)
-    lines.append(["all", *(str(count[v] or "") for v in VERDICTS)])
-    return csv_table(["paper", *VERDICTS], lines)
+    for paper in (*PAPERS, "all"):
+        some = [c for c in claims if paper in (c["paper"], "all")]
+        verdicts = Counter(c["verdict"] for c in some)
+        today = Counter(c["today"] for c in some)
+        counts = [*(verdicts[v] for v in VERDICTS), *(today[v] for v in TODAY)]
+        lines.append([paper, *(str(n or "") for n in counts)])
+    return csv_table(["paper", *VERDICTS, *(f"today: {v}" for v in TODAY)], lines)
 
 
-def overview(rows: list[dict[str, Any]]) -> list[str]:
+def overview(claims: list[Claim]) -> list[str]:
     """One line per claim."""
     lines = [
         [
-            f":ref:`{row['number']} <paper_{row['id'].replace('-', '_')}>`",
-            escaped(f"{row['paper']}, {row['where']}"),
-            escaped(row["claim"]),
-            f"**{row['verdict']}**",
+            f":ref:`{c['number']} <paper_{c['id'].replace('-', '_')}>`",
+            escaped(f"{c['paper']}, {c['where'].split(',')[0]}"),
+            escaped(c["claim"]),
+            f"**{c['verdict']}**" + (" †" if c["old"] else ""),
+            c["today"] or "–",
+            escaped(c["ours"] or "–") + " / " + escaped(c["size"] or "–"),
+            c["reason"] or "–",
         ]
-        for row in rows
+        for c in claims
     ]
-    widths = (":widths: 5 25 55 15",)
-    return csv_table(["", "where", "claim", "verdict"], lines, widths)
+    header = ["", "where", "claim", "the paper's algorithm", "today's default"]
+    header += ["our size / the paper's", "reason"]
+    note = "† measured with older sources of the library than the present ones."
+    return [*csv_table(header, lines, (":widths: 4 14 40 10 9 15 8",)), note, ""]
 
 
-def details(row: dict[str, Any]) -> list[str]:
+def details(claim: Claim) -> list[str]:
     """Everything about one claim."""
-    title = f"{row['number']}. {row['where']}: {row['verdict']}"
-    name = row["id"].replace("-", "_")
+    title = f"{claim['number']}. {claim['where']}: {claim['verdict']}"
+    name = claim["id"].replace("-", "_")
     out = [f".. _paper_{name}:", "", escaped(title), "^" * len(escaped(title)), ""]
-    out += [escaped(row["claim"]) + ".", ""]
-    out += [f"- **The paper:** {escaped(row['paper figure'])}."]
-    command = row.get("command", f"python -m benchmarks.papers --only {row['id']}")
+    out += [escaped(claim["claim"]) + ".", ""]
+    out += [f"- **The paper:** {escaped(claim['figure'])}.", ""]
+    for row in claim["measured"]:
+        out += measured(row, alone=len(claim["measured"]) == 1)
+    return out
+
+
+def measured(row: dict[str, Any], alone: bool) -> list[str]:
+    """What was measured for a claim, or for a part of it."""
+    begin = "" if alone else f"``{row['id']}``: "
+    command = f"python -m benchmarks.papers --only {row['id']}"
     if row["verdict"] == "not run yet":
-        out += [f"- **Here:** not run yet. Command: ``{command}``.", ""]
-        return out
-    out += [
-        f"- **Here:** {escaped(row['ours'])}.",
-        f"- **Verdict:** {row['verdict']}. {escaped(row['why'])}",
+        return [f"- {begin}not run yet. Command: ``{command}``.", ""]
+    today = f" Today's default: {row['today']}." if row["today"] else ""
+    reason = f" Reason: {row['reason']}." if row["reason"] else ""
+    out = [
+        f"- **Here:** {begin}{escaped(row['figure'])}.",
+        f"- **Verdict:** {row['verdict']}. {escaped(row['why'])}{today}{reason}",
         f"- **Setting:** {escaped(row['setup'])}.",
-        f"- **Command:** ``{command}``{_from(row)}. {escaped(row['measured'])} Commit {row['commit']}.",
+        f"- **Command:** ``{command}``{_from(row)}. {_when(row)}",
         "",
     ]
-    return out + figures(row)
+    return out + folded(row)
 
 
 def _from(row: dict[str, Any]) -> str:
@@ -142,6 +160,29 @@ def _from(row: dict[str, Any]) -> str:
     tables = ", ".join(f"``{name}.csv``" for name in row["tables"])
     commands = ", ".join(f"``{command}``" for command in dict.fromkeys(row["commands"]))
     return f", from {tables}, which {commands} wrote"
+
+
+def _when(row: dict[str, Any]) -> str:
+    """The date and the commit; the machine and the versions stand once at the top of the page."""
+    dates = row["measured"].split(". ")[0]
+    old = " The library's sources have changed since." if row.get("old") else ""
+    return f"{escaped(dates)}, commit {row['commit']}.{old}"
+
+
+def folded(row: dict[str, Any]) -> list[str]:
+    """The measured figures, behind a line that opens them."""
+    label = f"Figures: {len(row['figures'])} lines"
+    return [
+        ".. raw:: html",
+        "",
+        f"   <details><summary>{label}</summary>",
+        "",
+        *figures(row),
+        ".. raw:: html",
+        "",
+        "   </details>",
+        "",
+    ]
 
 
 def figures(row: dict[str, Any]) -> list[str]:
@@ -163,15 +204,30 @@ def figures(row: dict[str, Any]) -> list[str]:
     return out
 
 
-def page(rows: list[dict[str, Any]]) -> list[str]:
+def provenance(claims: list[Claim]) -> list[str]:
+    """Machine and versions, once for all rows that share them."""
+    notes = Counter(
+        row["measured"].partition(". ")[2].split(" Fits with")[0].split(" Cells were")[0]
+        for claim in claims
+        for row in claim["measured"]
+        if row["figures"]
+    )
+    if not notes:
+        return []
+    note = notes.most_common(1)[0][0]
+    return [f"Most rows were measured on this machine: {escaped(note)}", ""]
+
+
+def page(claims: list[Claim]) -> list[str]:
     """The part of the page that is made."""
-    out = [MADE_BY, "", *summary(rows), "All claims", "----------", "", *overview(rows)]
+    out = [MADE_BY, "", *summary(claims), *provenance(claims)]
+    out += ["All claims", "----------", "", *overview(claims)]
     for paper, title in PAPERS.items():
         heading = escaped(f"{paper}: {title}")
         out += [heading, "-" * len(heading), ""]
-        for row in rows:
-            if row["paper"] == paper:
-                out += details(row)
+        for claim in claims:
+            if claim["paper"] == paper:
+                out += details(claim)
     return out
 
 

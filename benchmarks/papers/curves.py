@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers import peers
-from benchmarks.papers.oca import LARGE, SETS, load, sets, size, warm
-from benchmarks.papers.record import TIE, Figures, Judgment, Row, pick
+from benchmarks.papers.oca import LARGE, SETS, load, rows_of, sets, size, warm
+from benchmarks.papers.record import TIE, Figures, Judgment, Row, beside, judged, pick
 from benchmarks.problems import Problem, Watch
 
 #: how far above the least F
@@ -113,7 +113,14 @@ def judge(figures: Figures) -> Judgment:
         f"OCA is first to 10, 1 and 0.1 % of OCA, CPA and SGD on {len(first['papers'])} of {len(names)} sets "
         f"and of all methods on {len(first['all'])}."
     )
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    ratios = []
+    for name in names:
+        own, default = (
+            pick(figures, set=name, program=p)[0]["s to 1 %"] for p in ("OCA", "LinearSVC")
+        )
+        ratios.append(math.log(default / own))
+    today = beside(math.exp(sum(ratios) / len(ratios)), 1.0)
+    return judged(good, figure, why, rows_of(figures), today=today)
 
 
 def _first(lines: dict[str, Any], column: str, who: tuple[str, ...]) -> str | None:
@@ -210,7 +217,9 @@ def judge_challenge(figures: Figures) -> Judgment:
     why = f"Up to C = 0.01, OCA takes clearly longer on {', '.join(small) or 'no set'}; above, on "
     why += f"{', '.join(large) or 'no set'}. At small C the fits take about a second or less, and each "
     why += "iteration of OCA passes over all rows; at large C, fits of both were cut off."
-    return Judgment("holds" if not small else "not reproduced", figure, why)
+    total = {p: sum(f["seconds"] for f in pick(figures, program=p)) for p in ("OCA", "LinearSVC")}
+    today = beside(total["LinearSVC"], total["OCA"])
+    return judged(not small, figure, why, f"{rows_of(figures)}, generated", far=True, today=today)
 
 
 def rows() -> list[Row]:

@@ -14,8 +14,9 @@ from benchmarks.papers.record import (
     Figures,
     Judgment,
     Row,
-    Verdict,
+    beside,
     column,
+    judged,
     pick,
     read,
     slope,
@@ -71,9 +72,24 @@ def by_method(bench: Bench, *names: str) -> Figures:
     return [{k: c[k] for k in kept} for task in TASKS for c in sweep(task, bench)]
 
 
+#: the papers' curves begin at about as many examples
+LEAST = 450
+
+
+def ended(figures: Figures, task: str, method: str) -> Figures:
+    """The lines of a curve: from the least n on, and of fits that finished."""
+    lines = pick(figures, task=task, method=method)
+    return [f for f in lines if f["finished"] and (f["n"] >= LEAST or task == "parsing")]
+
+
+def sizes_of(figures: Figures, *tasks: str) -> str:
+    """The largest n of each task."""
+    return "; ".join(f"{t} {max(f['n'] for f in pick(figures, task=t)):,}" for t in tasks)
+
+
 def growth(figures: Figures, name: str, task: str, method: str) -> float:
     """Exponent of a column in n, over the sizes whose fits finished; not a number if there is only one."""
-    lines = [f for f in pick(figures, task=task, method=method) if f["finished"]]
+    lines = ended(figures, task, method)
     if len(lines) < 2:
         return math.nan
     return slope(column(lines, "n"), column(lines, name))
@@ -84,19 +100,18 @@ def figure_1(figures: Figures) -> Judgment:
     slopes, cut = {}, []
     for task in ("multiclass", "tagging"):
         for method in ("1-slack", "1-slack + cache"):
-            lines = [f for f in pick(figures, task=task, method=method) if f["finished"]]
             name = f"{task}, {method}"
-            if len(lines) < len(pick(figures, task=task, method=method)):
+            if not all(f["finished"] for f in pick(figures, task=task, method=method)):
                 cut.append(name)
-            if len(lines) > 1:
-                slopes[name] = slope(column(lines, "n"), column(lines, "seconds"))
-    figure = "slope of CPU seconds: " + "; ".join(f"{k}: {v:.2f}" for k, v in slopes.items())
+            slopes[name] = growth(figures, "seconds", task, method)
+    known = {k: v for k, v in slopes.items() if not math.isnan(v)}
+    figure = f"slope of CPU seconds from n = {LEAST} on: "
+    figure += "; ".join(f"{k}: {v:.2f}" for k, v in known.items())
     figure += f"; not finished at the largest n: {'; '.join(cut)}" if cut else ""
-    high = [name for name, value in slopes.items() if value > 1.1]
-    if high or not slopes:
-        return Judgment("not reproduced", figure, f"The slope is above 1.1 for {'; '.join(high)}.")
-    less = "" if not cut else ", over the sizes whose fits finished"
-    return Judgment("holds", figure, f"No slope is above 1.1{less}.")
+    high = [name for name, value in known.items() if value > 1.1]
+    why = f"The slope is above 1.1 for {'; '.join(high)}." if high else "No slope is above 1.1."
+    size = sizes_of(figures, "multiclass", "tagging")
+    return judged(bool(known) and not high, figure, why, size, far=True)
 
 
 def figure_3(figures: Figures) -> Judgment:
@@ -104,23 +119,16 @@ def figure_3(figures: Figures) -> Judgment:
     texts, good = [], []
     for task in TASKS:
         for method in ("1-slack", "1-slack + cache"):
-            lines = [f for f in pick(figures, task=task, method=method) if f["finished"]]
-            if len(lines) < 2:
-                texts.append(f"{task}, {method}: cut off")
-                continue
-            its = [int(f["iterations"]) for f in lines]
-            texts.append(f"{task}, {method}: {words(its, 'd')}")
-            if task != "parsing":
+            its = [int(f["iterations"]) for f in ended(figures, task, method)]
+            texts.append(f"{task}, {method}: {words(its, 'd') if len(its) > 1 else 'cut off'}")
+            if task != "parsing" and len(its) > 1:
                 good.append(its[-1] <= 1.3 * its[0] + 5)
-    figure = "iterations by n: " + "; ".join(texts)
-    if good and all(good):
-        return Judgment("holds", figure, "No growth beyond 30 % where the fits finished.")
-    return Judgment(
-        "not reproduced",
-        figure,
-        f"In {good.count(False)} of {len(good)} finished series iterations grow by more than 30 %: at such "
-        "small n a larger sample still makes the problem harder.",
-    )
+    figure = f"iterations by n, from {LEAST} on: " + "; ".join(texts)
+    grown = good.count(False)
+    why = "No growth beyond 30 % for multiclass and tagging."
+    if grown:
+        why = f"In {grown} of {len(good)} series iterations grow by more than 30 %."
+    return judged(bool(good) and not grown, figure, why, sizes_of(figures, *TASKS), far=True)
 
 
 def figure_4(figures: Figures) -> Judgment:
@@ -131,15 +139,12 @@ def figure_4(figures: Figures) -> Judgment:
         f"slope in n: {words(one.values(), '.2f')} (1-slack with cache), {words(many.values(), '.2f')} "
         f"(n-slack) for {', '.join(TASKS)}"
     )
-    known = [v for v in one.values() if not math.isnan(v)]
-    if max(known) < 0.3 and min(many.values()) > 0.5:
-        return Judgment("holds", figure, "Only the support vectors of n-slack grow with n.")
     high = [t for t, value in one.items() if not value < 0.3]
-    return Judgment(
-        "not reproduced",
-        figure,
-        f"1-slack's support vectors grow for {', '.join(high) or 'no task'}; n is far smaller here.",
-    )
+    good = not high and min(many.values()) > 0.5
+    why = "Only the support vectors of n-slack grow with n."
+    if not good:
+        why = f"1-slack's support vectors grow for {', '.join(high) or 'no task'}."
+    return judged(good, figure, why, sizes_of(figures, *TASKS), far=True)
 
 
 def figure_5(figures: Figures) -> Judgment:
@@ -156,9 +161,13 @@ def figure_5(figures: Figures) -> Judgment:
     ]
     figure = "passes at the largest n: " + "; ".join(parts)
     won = [t for t, m in least.items() if m == "1-slack + cache"]
-    verdict: Verdict = "holds" if len(won) == len(TASKS) else "not reproduced"
     why = f"1-slack with a cache needs the fewest passes for {', '.join(won) or 'no task'}."
-    return Judgment(verdict, figure, why)
+    default = max(at[t]["default"]["passes"] / at[t]["1-slack + cache"]["passes"] for t in TASKS)
+    why += f" Today's default needs at most {default:.2g} times its passes."
+    good = len(won) == len(TASKS)
+    return judged(
+        good, figure, why, sizes_of(figures, *TASKS), far=True, today=beside(default, 1.0)
+    )
 
 
 def figure_7(figures: Figures) -> Judgment:
@@ -181,7 +190,7 @@ def figure_7(figures: Figures) -> Judgment:
         if good
         else "They differ by more."
     )
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    return judged(good, figure, why, sizes_of(figures, *TASKS))
 
 
 def with_dual(bench: Bench) -> Figures:
@@ -211,9 +220,9 @@ def figure_6(figures: Figures) -> Judgment:
     passes = {f["f"]: f["passes"] for f in figures}
     figure = "passes by f: " + ", ".join(f"{f}: {p:.3g}" for f, p in passes.items())
     most = max(passes)
-    if passes[5] <= 1.5 * passes[most]:
-        return Judgment("holds", figure, f"f = 5 needs about as many passes as f = {most}.")
-    return Judgment("not reproduced", figure, f"f = {most} needs fewer passes than f = 5.")
+    good = passes[5] <= 1.5 * passes[most]
+    why = f"f = {most} needs {'about as many passes as' if good else 'fewer passes than'} f = 5."
+    return judged(good, figure, why, f"{figures[0]['n']:,}", far=True)
 
 
 def against(name: str, values: tuple[float, ...], bench: Bench) -> Figures:
@@ -244,7 +253,7 @@ def judge_against(name: str, sign: int, figures: Figures) -> Judgment:
         if good
         else "Growth is stronger than the paper's figure shows."
     )
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    return judged(good, figure, why, f"{lines[0]['n']:,}", far=True)
 
 
 def best_C(bench: Bench) -> Figures:
@@ -267,7 +276,7 @@ def judge_best_C(figures: Figures) -> Judgment:
     figure = f"slope {value:.2f} from n = {figures[0]['n']:,} to {figures[-1]['n']:,}"
     good = value <= 1.1
     why = "Not above 1.1." if good else "Above 1.1."
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    return judged(good, figure, why, f"{figures[-1]['n']:,}", far=True)
 
 
 EPSILONS = (1e-2, 3e-3, 1e-3)
@@ -290,15 +299,12 @@ def judge_full_size(figures: Figures) -> Judgment:
         f"{support[0]:,} against {support[1]:,} support vectors; {seconds[0]:.3g} against {seconds[1]:.3g} "
         f"s; test accuracy {one['test accuracy %']} %"
     )
-    if support[0] < support[1] / 100 and seconds[0] > seconds[1]:
-        why = (
-            "Support vectors hold; time is reversed, because today's n-slack is coordinate ascent, which "
-            "never solves a QP to the end, and stops at a relative gap."
-        )
-        return Judgment("reversed", figure, why)
-    good = support[0] < support[1] and seconds[0] < seconds[1]
-    why = "1-slack is faster, with fewer support vectors." if good else "The order is another one."
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    good = support[0] < support[1] / 100
+    why = (
+        f"Support vectors {'hold' if good else 'do not hold'}. The n-slack of 2009 is not run at this size; "
+        "the one here is today's, which goes on before its QP is solved."
+    )
+    return judged(good, figure, why, "522,911", today=beside(seconds[1], seconds[0]))
 
 
 FULL = "multiclass_solvers_passes"
@@ -321,7 +327,7 @@ def judge_large(name: str, figures: Figures) -> Judgment:
     why = (
         "1-slack's do not grow by more than 30 %." if good else "1-slack's grow by more than 30 %."
     )
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    return judged(good, figure, why, "multiclass 522,911")
 
 
 def rows() -> list[Row]:

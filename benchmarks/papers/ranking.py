@@ -9,7 +9,7 @@ import functools
 
 from benchmarks import ranking
 from benchmarks.papers import programs
-from benchmarks.papers.record import Figures, Judgment, Row, pick, time_against
+from benchmarks.papers.record import Figures, Judgment, Row, Today, judged, pick, time_against
 
 #: queries, documents of each, C for the sum over pairs
 SIZES = ((200, 88, 0.1), (1000, 50, 0.01))
@@ -78,17 +78,16 @@ def judge(figures: Figures) -> Judgment:
                 texts[-1] += f", F = {other['F']:.5g} (SVM-rank)"
                 apart = max(apart, own["F"] / other["F"] - 1.0)
             better.append(time_against(own["seconds"], other["seconds"]))
+    size = figures[-1]["queries x documents"]
     if not better:
         why = "RankSVM trains to its certified gap. SVM-rank was not there to compare."
-        return Judgment("holds", "; ".join(texts), why)
+        return judged(True, "; ".join(texts), why, size)
     above = f"at most {100 * apart:.2g} % above" if apart > 0 else "not above"
     why = f"RankSVM's objective is {above} SVM-rank's; it takes "
     why += f"{', '.join(dict.fromkeys(better))} SVM-rank, the 1-slack program."
-    good = apart <= 0.01
-    if not good or any(b.startswith("more") for b in better):
-        return Judgment("reversed" if good else "not reproduced", "; ".join(texts), why)
-    less = all(b.startswith("less") for b in better)
-    return Judgment("better" if less else "holds", "; ".join(texts), why)
+    less, more = (all(b.startswith(k) for b in better) for k in ("less", "more"))
+    today: Today = "better" if less else "worse" if more else "same"
+    return judged(apart <= 0.01, "; ".join(texts), why, size, today=today)
 
 
 def rows() -> list[Row]:

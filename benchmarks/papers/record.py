@@ -14,19 +14,57 @@ from typing import Any, Literal
 from benchmarks.common import HERE, Bench, Cell, cpu, machine, source_mark
 
 Figures = list[dict[str, Any]]
-Verdict = Literal["holds", "better", "reversed", "not reproduced", "not run yet"]
+#: times whose ratio is below this are a tie, on a machine that other work shares
+TIE = 1.5
+#: of the paper's algorithm, by the paper's rule; "other size": it fails far below the paper's size
+Verdict = Literal["holds", "differs", "reversed", "other size", "not run yet"]
+#: today's default for the same purpose, beside what the paper recommends
+Today = Literal["better", "same", "worse", ""]
+#: why the figures are not those of the paper
+Reason = Literal["", "size", "setting", "machine", "our code", "a real result"]
 #: what the papers say, with the place where they say it
 CLAIMS = Path(__file__).with_name("claims.csv")
 TABLES = HERE / "results"
+#: what every fit of these benchmarks runs
+SOURCES = ("compiled", "core", "duals", "losses", "risks", "solvers", "tasks")
 
 
 @dataclass(frozen=True)
 class Judgment:
-    """The verdict, our figure in a few words, and one sentence why. All three come from the figures."""
+    """Two verdicts, our figure in a few words, and one sentence why. All of them come from the figures."""
 
     verdict: Verdict
     figure: str
     why: str
+    #: our size, in the unit of the paper's
+    size: str = ""
+    reason: Reason = ""
+    today: Today = ""
+
+
+def judged(
+    good: bool,
+    figure: str,
+    why: str,
+    size: str,
+    *,
+    far: bool = False,
+    reason: Reason = "a real result",
+    today: Today = "",
+) -> Judgment:
+    """The verdict of a claim that holds or not; ``far``: the run is far below the paper's size."""
+    if good:
+        return Judgment("holds", figure, why, size, today=today)
+    return Judgment(
+        "other size" if far else "differs", figure, why, size, "size" if far else reason, today
+    )
+
+
+def beside(default: float, paper: float) -> Today:
+    """The verdict on today's default, by its time and that of the paper's algorithm."""
+    if paper > TIE * default:
+        return "better"
+    return "worse" if default > TIE * paper else "same"
 
 
 @dataclass(frozen=True)
@@ -40,6 +78,8 @@ class Row:
     setup: str
     #: tables in results/ from which the figures are taken, if they are not measured here
     tables: tuple[str, ...] = ()
+    #: folders of the library whose changes make the figures old
+    sources: tuple[str, ...] = SOURCES
 
 
 class Recording(Bench):
@@ -57,9 +97,15 @@ class Recording(Bench):
 
 
 def claims() -> dict[str, dict[str, str]]:
-    """The papers' own words and figures by the id of the claim, in the order of the page."""
+    """The papers' own words and figures by the id of the claim, in the order of the page. A claim is measured
+    by one row or several; the first one, with the largest run, decides."""
     with CLAIMS.open(newline="", encoding="utf-8") as file:
         return {line["id"]: line for line in csv.DictReader(file)}
+
+
+def row_names() -> list[str]:
+    """The rows of all claims."""
+    return [name for claim in claims().values() for name in claim["rows"].split()]
 
 
 def commit() -> str:
@@ -88,7 +134,12 @@ def run(row: Row, bench: Recording) -> dict[str, Any]:
         "verdict": judgment.verdict,
         "figure": judgment.figure,
         "why": judgment.why,
+        "size": judgment.size,
+        "reason": judgment.reason,
+        "today": judgment.today,
         "setup": row.setup,
+        "sources": list(row.sources),
+        "old": False,
         "command": f"python -m benchmarks.papers --only {row.id}",
         **_origin(row, bench),
         "cpu_seconds_now": round(cpu() - began, 1),
@@ -97,6 +148,28 @@ def run(row: Row, bench: Recording) -> dict[str, Any]:
     text = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
     (folder(bench) / f"{row.id}.json").write_text(text, encoding="utf-8")
     return kept
+
+
+def judge_again(row: Row, bench: Recording) -> dict[str, Any] | None:
+    """Apply the present rule to the stored figures, without a new measurement; None if there are none."""
+    path = folder(bench) / f"{row.id}.json"
+    if not path.exists():
+        return None
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found = row.judge(kept["figures"])
+    kept |= {"verdict": found.verdict, "figure": found.figure, "why": found.why}
+    kept |= {"size": found.size, "reason": found.reason, "today": found.today}
+    kept |= {"setup": row.setup, "sources": list(row.sources)}
+    kept["old"] = stale(kept)
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return kept
+
+
+def stale(kept: Mapping[str, Any]) -> bool:
+    """Whether a folder of the library that the figures depend on has changed since they were measured."""
+    folders = [f"src/maxmargin/{name}" for name in kept.get("sources", SOURCES)]
+    command = ["git", "diff", "--quiet", str(kept["commit"]), "HEAD", "--", *folders]
+    return subprocess.run(command, cwd=HERE, capture_output=True).returncode != 0
 
 
 NOT_RUN = Judgment("not run yet", "", "Nothing was measured.")
@@ -155,10 +228,6 @@ def slope(x: Iterable[float], y: Iterable[float]) -> float:
     mean_y = sum(b for _, b in pairs) / len(pairs)
     over = sum((a - mean_x) * (b - mean_y) for a, b in pairs)
     return over / sum((a - mean_x) ** 2 for a, _ in pairs)
-
-
-#: times whose ratio is below this are a tie, on a machine that other work shares
-TIE = 1.5
 
 
 def time_against(own: float, other: float) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks import multiclass_solvers
 from benchmarks.papers import jfy, structured
-from benchmarks.papers.record import Figures, Judgment, Row, column, pick, words
+from benchmarks.papers.record import Figures, Judgment, Row, column, judged, pick, words
 from benchmarks.papers.structured import LIMIT, TASKS
 from benchmarks.problems import Watch
 
@@ -102,7 +102,7 @@ def judge(figures: Figures) -> Judgment:
         if good
         else "The bound is violated, or a fit was cut off."
     )
-    return Judgment("holds" if good else "not reproduced", figure, why)
+    return judged(good, figure, why, f"{max(f['n'] for f in figures):,}")
 
 
 def rows() -> list[Row]:

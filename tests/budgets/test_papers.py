@@ -49,13 +49,13 @@ DATA = (
 @pytest.mark.data
 @pytest.mark.nightly
 def test_every_claim_has_a_verdict(quick):
-    from benchmarks.papers.record import claims
+    from benchmarks.papers.record import row_names
 
     verdicts = {
-        name: json.loads((QUICK / f"{name}.json").read_text())["verdict"] for name in claims()
+        name: json.loads((QUICK / f"{name}.json").read_text())["verdict"] for name in row_names()
     }
     assert len(verdicts) >= 24
-    assert set(verdicts.values()) <= {"holds", "better", "reversed", "not reproduced"}
+    assert set(verdicts.values()) <= {"holds", "differs", "other size"}
 
 
 @pytest.mark.data
@@ -113,6 +113,24 @@ def test_the_page_is_made_from_the_stored_figures():
     spec.loader.exec_module(tool)
     made = "\n".join(tool.page(tool.load())).rstrip() + "\n"
     assert made == (ROOT / "docs" / "_papers.inc").read_text(encoding="utf-8")
+
+
+def test_a_row_is_old_if_the_sources_that_it_measures_have_changed(tmp_path):
+    from benchmarks.papers.record import stale
+
+    now = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert not stale({"commit": now, "sources": ["solvers"]})
+    assert stale({"commit": "0" * 40, "sources": ["solvers"]})  # a commit that is not there
+
+
+def test_a_claim_that_fails_at_a_small_size_is_not_called_wrong():
+    from benchmarks.papers.record import judged
+
+    assert judged(False, "", "", "100", far=True).verdict == "other size"
+    assert judged(False, "", "", "522,911").verdict == "differs"
+    assert judged(True, "", "", "100", far=True).reason == ""
 
 
 def test_an_unknown_row_is_an_error_that_lists_the_rows():
