@@ -117,8 +117,10 @@ def on_disk(batches: Iterable[tuple[Any, Any]]) -> Iterator[Path]:
 class Bench:
     """One benchmark: its name, its folder of results, its stored cells."""
 
-    def __init__(self, name: str, *, quick: bool = False, fresh: bool = False) -> None:
-        self.name, self.quick = name, quick
+    def __init__(
+        self, name: str, *, quick: bool = False, fresh: bool = False, flags: Iterable[str] = ()
+    ) -> None:
+        self.name, self.quick, self.flags = name, quick, frozenset(flags)
         self.folder = HERE / "results" / ("quick" if quick else "")
         self.cells = self.folder / "cells" / name
         if fresh:
@@ -238,15 +240,22 @@ def command_line(
     title: str,
     cell: Callable[[Cell, Bench], Cell],
     table: Callable[[Bench], None],
+    flags: dict[str, str] | None = None,
 ) -> None:
-    """The command of a benchmark: all of it, or (internally) one cell of it."""
+    """The command of a benchmark: all of it, or (internally) one cell of it.
+
+    ``flags``: names and help of further flags; those that are given are in ``bench.flags``.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=title)
     parser.add_argument("--quick", action="store_true", help="small data, a smoke run")
     parser.add_argument("--fresh", action="store_true", help="forget finished cells")
+    for flag, text in (flags or {}).items():
+        parser.add_argument(f"--{flag}", action="store_true", help=text)
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     parser.add_argument("--key", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    bench = Bench(name, quick=options.quick, fresh=options.fresh)
+    given = [flag for flag in flags or {} if getattr(options, flag)]
+    bench = Bench(name, quick=options.quick, fresh=options.fresh, flags=given)
     if options.cell is None:
         table(bench)
     else:

@@ -16,6 +16,7 @@ from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 # ruff: isort: split
 import re
 import resource
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -277,4 +278,11 @@ rows at the old solution is added.
 
 
 if __name__ == "__main__":
-    command_line("out_of_core", TITLE, cell, table)
+    if {"--flat", "--billion"} & set(
+        sys.argv
+    ):  # the tables of memory that does not grow with the rows
+        from benchmarks import many_rows
+
+        many_rows.main()
+    else:
+        command_line("out_of_core", TITLE, cell, table)

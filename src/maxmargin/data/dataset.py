@@ -21,7 +21,7 @@ from maxmargin.data.manifest import DatasetError, Manifest
 from maxmargin.data.remote import RemoteStorage, require_no_keys
 from maxmargin.data.shard_columns import ShardColumn, pieces
 from maxmargin.data.sharded import ShardedDesign, ascends
-from maxmargin.data.storage import Source, storage_for
+from maxmargin.data.storage import LocalStorage, Source, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Target, Writer
 
@@ -337,6 +337,14 @@ class Dataset:
         return None if counts is None else np.array(counts)[np.argsort(self._stored_classes)]
 
     @property
+    def stores_signs(self) -> bool:
+        """Whether the labels are -1 and +1, one byte each, in local files."""
+        local, y = isinstance(self._storage, LocalStorage), self.y
+        return (
+            local and y is not None and y.dtype == np.int8 and np.array_equal(self.classes, [-1, 1])
+        )
+
+    @property
     def fingerprint(self) -> list[str]:
         return [shard.checksum for shard in self._manifest.shards]
 
@@ -390,7 +398,7 @@ class Dataset:
         if self.ragged:
             return *self.sequences(0, len(self)), weight
         y = None if self.y is None else np.asarray(self.y)
-        return _matrix(self.design.block(0, self.shape[0])), y, weight
+        return as_matrix(self.design.block(0, self.shape[0])), y, weight
 
     def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
         """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
@@ -403,7 +411,7 @@ class Dataset:
         begin, lengths = self.lengths(lo, hi)
         end = begin + int(lengths.sum())
         y = None if self.y is None else np.array(self.y[begin:end])
-        return _matrix(self.design.block(begin, end)), lengths, y
+        return as_matrix(self.design.block(begin, end)), lengths, y
 
     def lengths(self, lo: int, hi: int) -> tuple[int, IntArray]:
         """The first row of the sequences ``lo .. hi-1``, and the length of each of them."""
@@ -464,7 +472,8 @@ def _positions(classes: AnyArray, labels: AnyArray) -> AnyArray:
     return codes
 
 
-def _matrix(design: DenseDesign | CSRDesign) -> Any:
+def as_matrix(design: DenseDesign | CSRDesign) -> Any:
+    """The array or the CSR matrix of rows in memory."""
     if isinstance(design, DenseDesign):
         return design.X
     return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)

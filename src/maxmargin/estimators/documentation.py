@@ -144,6 +144,10 @@ callbacks : list of callables, {default}
     Called with the record of every iteration. The fit stops if one of them returns True. See the user guide,
     "Watching a fit".
 
+out : path, {default}
+    File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow with the
+    samples if they are a data set on disk.
+
 verbose : int, {default}
     If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten seconds.
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, StoredColumn, chunks, signs
-from maxmargin.data.dataset import Dataset
+from maxmargin.data.dataset import Dataset, as_matrix
 from maxmargin.data.design import (
     CSRDesign,
     DenseDesign,
@@ -63,11 +63,15 @@ class Classes:
     #: a column that is faster to compare than codes are to compute, and its value for each class
     labels: LazyColumn | None = None
     values: Any = None
+    #: whether the labels are -1 and +1 in one byte each, in local files: a copy gains nothing
+    as_stored: bool = False
 
     def signs(self, k: int) -> Column:
         """+1 for samples of class k, -1 for the others."""
         if self.labels is None:
             return signs(self.codes[:], k).astype(np.float64)
+        if k == 1 and self.as_stored:
+            return self.labels
         return Signs(self.labels, self.values[k])
 
 
@@ -165,6 +169,8 @@ def finite_scores(scores: Array) -> Array:
 def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """The samples or sequences, labels and weights of a data set in memory; anything else unchanged."""
     require_no_path(X)
+    if isinstance(X, DenseDesign | CSRDesign):  # a chunk of a data set
+        X = as_matrix(X)
     if not isinstance(X, Dataset):
         return X, y, sample_weight
     examples, labels, weight = X.load()
@@ -197,6 +203,12 @@ def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     return y, sample_weight
 
 
+def own_labels(X: Any, y: Any, sample_weight: Any) -> bool:
+    """Whether the samples are a data set whose own labels and weights count."""
+    given = y is not None or sample_weight is not None
+    return isinstance(X, Dataset) and not X.ragged and X.y is not None and not given
+
+
 def classes_of(data: Training, X: Any) -> Classes:
     """The classes of the labels. ``X``, the argument of ``fit``, may already know them."""
     if isinstance(X, Dataset) and X.classes is not None:
@@ -209,6 +221,7 @@ def classes_of(data: Training, X: Any) -> Classes:
             np.asarray(X.class_counts),
             labels if len(X.classes) == 2 else StoredColumn(labels),  # signs are held, too
             np.arange(len(X.classes)) if texts else X.classes,
+            X.stores_signs,
         )
     y = data.y[:]
     names = np.unique(y)

@@ -103,6 +103,7 @@ def joint_observer(
         def current() -> Any:
             one = copy.copy(estimator)
             one.callbacks, one.verbose = None, 0
+            one.engine = one.n_jobs = None  # the engine holds the shards of the fit
             one.__dict__.update(fitted(w))
             return one
 

@@ -11,7 +11,8 @@ bit.
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
     dense QP         the whole problem as one quadratic program: for tiny data on which other methods stall
-    stream           for rows that are not in memory, with so many features that planes cost more than rows
+    stream           for rows that are not in memory, with so many features that planes cost more than rows,
+                     unless the workers are other processes: they would be idle
     cutting planes   everything else: rows that are not in memory, losses without a dual form, unpenalized
                      intercepts; and the fallback when the others stall
 
@@ -215,6 +216,8 @@ class Auto:
     ----------
     several : bool, default False
         Whether more than one worker was asked for, so that blocks of rows may be visited at the same time.
+    remote : bool, default False
+        Whether the workers are other processes. Then rows that are not in memory are not read by this one.
 
     Examples
     --------
@@ -228,11 +231,14 @@ class Auto:
 
     # not shown: a checkpoint names the solver, and a fit may be continued with another number of workers
     several: bool = field(default=False, repr=False)
+    remote: bool = field(default=False, repr=False)
     needs: ClassVar[Needs] = Needs()
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """Run the methods one after the other."""
         phases = plan(problem)
+        if self.remote and phases[0].method == "stream":
+            phases = [Phase("cutting planes", float("inf"))]
         return _run(in_blocks(problem, phases) if self.several else phases, problem, state)
 
 

@@ -26,6 +26,9 @@ Predict the labels of a file: one per line, and for sequences an empty line afte
 ranking or a regression has numbers. The input is read as the training data were, unless options
 say otherwise. Labels in it are ignored, and so are features that training did not see.
 """
+#: samples of a data set on disk to predict at a time
+ROWS = 2**14
+
 EXAMPLES = """
 maxmargin predict model.safetensors test.svm --output labels.txt
 # decision values; with several classes, a column per class
@@ -61,13 +64,27 @@ def run(chosen: argparse.Namespace) -> int:
     check_output(chosen.output)
     model = load_model(chosen.model)
     X = fitting.inputs(model, read_for(model, chosen))
-    if chosen.probabilities:
-        lines = _probabilities(model.estimator, X)
-    else:
-        lines = _lines(model.estimator, X, scores=chosen.scores)
     with _output(chosen.output) as file:
-        file.writelines(f"{line}\n" for line in lines)
+        for k, part in enumerate(_parts(X)):
+            if chosen.probabilities:
+                lines = _probabilities(model.estimator, part)
+            else:
+                lines = _lines(model.estimator, part, scores=chosen.scores)
+            lines = (line for line in lines if k == 0 or not line.startswith("# "))
+            file.writelines(f"{line}\n" for line in lines)
     return 0
+
+
+def _parts(X: Any) -> Iterator[Any]:
+    """Samples on disk in chunks, so that memory does not grow with them; anything else as it is."""
+    from maxmargin.data import Dataset
+    from maxmargin.data.columns import chunks
+
+    if not isinstance(X, Dataset) or X.ragged:
+        yield X
+        return
+    for lo, hi in chunks(len(X), ROWS):
+        yield X.block(lo, hi)
 
 
 def read_for(model: Any, chosen: argparse.Namespace) -> Examples:

@@ -10,12 +10,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.chunks import accuracy, chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.scores import SupportSegment
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import scored
+from maxmargin.estimators.validation import own_labels, scored
 
 
 class KernelDecision(ClassifierMixin, FittedExpansion):
@@ -27,13 +28,16 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
     predict_proba = Missing(NO_PROBABILITIES)
     decision_function_shape: str
 
-    def decision_function(self, X: Any) -> Array:
+    @chunked
+    @documented
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -58,7 +62,9 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
             return votes
         return scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    @chunked
+    @documented
+    def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
         first class), or by the largest score.
 
@@ -66,6 +72,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -96,6 +103,8 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
         float
             Between 0 and 1.
         """
+        if own_labels(X, y, sample_weight):
+            return accuracy(self, X)
         y, sample_weight = scored(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 

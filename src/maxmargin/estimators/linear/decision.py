@@ -10,9 +10,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.chunks import accuracy, chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import finite_scores, rows_for, scored
+from maxmargin.estimators.validation import finite_scores, own_labels, rows_for, scored
 
 
 class LinearDecision(ClassifierMixin):
@@ -23,13 +24,15 @@ class LinearDecision(ClassifierMixin):
     classes_: npt.NDArray[Any]
     predict_proba = Missing(NO_PROBABILITIES)
 
+    @chunked
     @documented
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: one per sample for two classes, otherwise one column per class.
 
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------
@@ -44,13 +47,15 @@ class LinearDecision(ClassifierMixin):
             return finite_scores(scores)
         return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
+    @chunked
     @documented
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
 
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------
@@ -78,6 +83,8 @@ class LinearDecision(ClassifierMixin):
         float
             Between 0 and 1.
         """
+        if own_labels(X, y, sample_weight):
+            return accuracy(self, X)
         y, sample_weight = scored(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 

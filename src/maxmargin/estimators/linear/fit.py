@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact
@@ -76,7 +77,7 @@ class LinearFit(CertifiedEstimator):
                 results.append(
                     self._minimize(
                         risk,
-                        self._automatic() if self.solver == "auto" else self.solver,
+                        self._automatic(engine) if self.solver == "auto" else self.solver,
                         regularizer=weights.norm,
                         start=start,
                         fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
@@ -93,10 +94,11 @@ class LinearFit(CertifiedEstimator):
             self._planes = keep_planes(self, grown, results)
         return LinearFits(design, results)
 
-    def _automatic(self) -> Auto:
+    def _automatic(self, engine: Engine) -> Auto:
         """The automatic choice. It depends on whether several threads were asked for, and not on how many
         there are, so that results do not depend on the machine."""
-        return Auto(several=self.engine in (None, "threads") and self.n_jobs not in (None, 1))
+        several = self.engine in (None, "threads") and self.n_jobs not in (None, 1)
+        return Auto(several, remote=not engine.durable)
 
     def _start(
         self,

@@ -25,12 +25,12 @@ class ScoredSVC(LinearSVC):
         self._rows, self._scores = X, scores
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """The scores, which are stored for one set of rows."""
         if X is self._rows:
             known: Array = self._scores
             return known
-        return super().decision_function(X)
+        return super().decision_function(X, out=out)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy. scikit-learn's checks all labels first, which takes longer than the fit of a cell."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked, determination
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import check_epsilon, regression_model
@@ -20,7 +21,7 @@ from maxmargin.estimators.linear.stream import (
     if_all_penalized,
 )
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
+from maxmargin.estimators.validation import finite_scores, own_labels, rows_for, scored, training
 
 
 @documented
@@ -224,13 +225,15 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
         )
 
+    @chunked
     @documented
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
 
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------
@@ -258,6 +261,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         float
             At most 1; 0 for predicting the mean.
         """
+        if own_labels(X, y, sample_weight):
+            return determination(self, X)
         y, sample_weight = scored(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 

@@ -15,6 +15,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
@@ -287,13 +288,15 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
         return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
 
+    @chunked
     @documented
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
 
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------

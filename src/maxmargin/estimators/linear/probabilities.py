@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
@@ -25,8 +26,9 @@ class Probabilities(LinearDecision):
     loss: Any
 
     @_logistic_only
+    @chunked
     @documented
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the probability of each class. Only with the logistic loss.
 
         Two classes: the logistic function of the score. Several classes that were trained together: the
@@ -35,6 +37,7 @@ class Probabilities(LinearDecision):
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------
@@ -44,8 +47,9 @@ class Probabilities(LinearDecision):
         return np.exp(self.predict_log_proba(X))
 
     @_logistic_only
+    @chunked
     @documented
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the logarithm of the probability of each class. Only with the logistic loss.
 
         Small probabilities keep their digits, also those that are zero in double precision.
@@ -53,6 +57,7 @@ class Probabilities(LinearDecision):
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------

@@ -19,6 +19,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.queries import (
     groups_of,
@@ -237,13 +238,15 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             return Start(weights.learned(self.coef_))
         return None
 
+    @chunked
     @documented
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
 
         Parameters
         ----------
         {X}
+        {out}
 
         Returns
         -------
