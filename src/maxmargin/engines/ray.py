@@ -176,8 +176,9 @@ class RayEngine(SerialEngine):
             return
         team, self._team = self._team, None
         cluster, self._cluster = self._cluster, None
-        for worker in team.workers if team else ():
-            team.end(worker)
+        if team is not None:
+            for worker in team.workers:
+                team.end(worker)
         if cluster is not None:
             cluster.leave()
 

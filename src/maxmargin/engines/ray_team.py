@@ -41,7 +41,8 @@ class Worker:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.machine, self.actor = "", None
+        self.machine = ""
+        self.actor: Any = None
         self.home: Sequence[int] = ()
         #: numbers of the shards that it has, ascending
         self.shards: list[int] = []
