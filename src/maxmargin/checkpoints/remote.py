@@ -12,6 +12,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,7 +77,7 @@ class CheckpointFolder:
             for path in self._asked("", lambda: self._files.ls(self._prefix, detail=False)):
                 name = path.rsplit("/", 1)[-1]
                 if name.startswith("part-") and not name.startswith(kept):
-                    self._asked(name, lambda path=path: self._files.rm_file(path))
+                    self._asked(name, partial(self._files.rm_file, path))
 
     def _asked(self, name: str, request: Callable[[], T]) -> T:
         with self._as_os_errors(name):
