@@ -216,6 +216,11 @@ class GramValues:
         """The entries of some rows and columns."""
         return self.gram[_index(X)[:, None], _index(Z)]
 
+    @property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return float(max(self.gram.max(), -self.gram.min()))
+
 
 def _columns(X: Any, Z: Any) -> Any:
     return np.asarray(X)[:, _index(Z)]

@@ -190,7 +190,8 @@ class KernelRows:
     def rounding(self) -> Rounding:
         """Rounding errors of kernel values between these rows in double precision."""
         if isinstance(self.kernel, FromCallable):
-            return Rounding(0.0, 0.0)
+            # values are exact; sums of a given matrix are not
+            return Rounding(0.0, float(getattr(self.kernel.function, "largest", 0.0)))
         largest, d = self._largest, int(self.X.shape[1])
         top = float(np.abs(self.kernel.diagonal(np.array([largest])))[0])
         value = self.kernel.rounding(largest, d)
