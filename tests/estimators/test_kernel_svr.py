@@ -11,7 +11,7 @@ from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import KernelSVC, KernelSVR, load
-from maxmargin.duals import kernel_blocks
+from maxmargin.duals.kernels import blocks as kernel_blocks
 
 _WEIGHTS = "gamma='scale' is that of X, whatever the weights"
 BY_SCALE = {

@@ -14,9 +14,9 @@ from tests.ctrl_c import interrupted
 from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.contract.requests import Improve
-from maxmargin.duals import kernel_blocks as kernel_duals
-from maxmargin.duals.kernel_blocks import feasible
-from maxmargin.duals.kernel_terms import KernelTerms
+from maxmargin.duals.kernels import blocks as kernel_duals
+from maxmargin.duals.kernels.blocks import feasible
+from maxmargin.duals.kernels.terms import KernelTerms
 from maxmargin.kernels import RBF, KernelRows, Linear, Polynomial
 from maxmargin.kernels.clusters import clusters
 from maxmargin.losses import DualTerms

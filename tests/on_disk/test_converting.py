@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import data
-from maxmargin.data import compressed, conversion
+from maxmargin.data import conversion
+from maxmargin.data.formats import compressed
 
 
 def own_files(folder):

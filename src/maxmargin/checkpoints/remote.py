@@ -74,7 +74,8 @@ class CheckpointFolder:
         kept = tuple(parts)
         with contextlib.suppress(OSError):  # the next checkpoint tries again
             self._files.invalidate_cache()
-            for path in self._asked("", lambda: self._files.ls(self._prefix, detail=False)):
+            paths: list[str] = self._asked("", partial(self._files.ls, self._prefix, detail=False))
+            for path in paths:
                 name = path.rsplit("/", 1)[-1]
                 if name.startswith("part-") and not name.startswith(kept):
                     self._asked(name, partial(self._files.rm_file, path))

@@ -50,7 +50,7 @@ KINKS, KINK_BYTES = 16, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class PlannedRound:
     """One kind of round."""
 
     what: str
@@ -69,7 +69,7 @@ class Plan:
     page_cache: float
     scratch: float
     driver: float
-    rounds: list[Round]
+    rounds: list[PlannedRound]
 
     @property
     def seconds(self) -> float:
@@ -143,7 +143,7 @@ def plan(data: Dataset, machines: int, cpus: float, bandwidth: float) -> Plan:
         senders = min(workers, FEW) if method == "line_cut" else workers
         seconds = turns * seconds_of[method] + (large + received * senders) / bandwidth
         seconds += ROUND + PER_WORKER * workers
-        rounds.append(Round(what, per_iteration, seconds, sent, received))
+        rounds.append(PlannedRound(what, per_iteration, seconds, sent, received))
     on_disk = n // n_shards >= FROM_ROWS
     return Plan(
         n_shards=n_shards,

@@ -18,7 +18,6 @@ from maxmargin.compiled.chain import (
     FloatArray,
     IntArray,
     Labels,
-    add_difference,
     emission,
     longest,
     parts,
@@ -115,24 +114,3 @@ def cache_values(chains: Chains, slots: Slots, w: FloatArray, out: FloatArray) -
             loss = slots.loss[i * slots.size + j]
             out[entry] = loss + score_difference(scores, tail, K, y, Z[j])
             entry += 1
-
-
-@entry
-def cache_cut(
-    chains: Chains, slots: Slots, chosen: IntArray, weights: FloatArray, plane: FloatArray
-) -> Any:
-    """``plane += sum_i weights_i (Psi(z_i) - Psi(y_i))`` over the chosen slots (-1: none).
-
-    Returns the offset, sum_i weights_i Delta_i.
-    """
-    offset = 0.0
-    indptr, indices, data = chains.indptr, chains.indices, chains.data
-    W, tail = parts(plane, chains.n_features, chains.cost.shape[0])
-    for i in range(slots.counts.size):
-        j = chosen[i]
-        if j >= 0 and weights[i] != 0.0:
-            first, last = chains.starts[slots.lo + i], chains.starts[slots.lo + i + 1]
-            y, z = chains.truth[first:last], slot_labels(chains, slots, i)[j]
-            add_difference(indptr, indices, data, W, tail, first, y, z, weights[i])
-            offset += weights[i] * slots.loss[i * slots.size + j]
-    return offset

@@ -2,18 +2,18 @@
 
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.conversion import convert
-from maxmargin.data.csv_files import read_csv
 from maxmargin.data.dataset import Dataset, open, write
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
+from maxmargin.data.formats.csv_files import read_csv
+from maxmargin.data.formats.parquet import read_parquet
+from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
-from maxmargin.data.parquet import read_parquet
 from maxmargin.data.parts import commit, write_part
 from maxmargin.data.sequence_writer import write_sequences
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
-from maxmargin.data.svmlight import read_svmlight
 from maxmargin.data.tokens.conll import read_conll
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from maxmargin.data.compressed import is_compressed, plain_name
-from maxmargin.data.csv_files import TextLabelError, read_csv
 from maxmargin.data.dataset import Dataset
+from maxmargin.data.formats.compressed import is_compressed, plain_name
+from maxmargin.data.formats.csv_files import TextLabelError, read_csv
+from maxmargin.data.formats.parquet import arrow_dataset, read_parquet
+from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.manifest import checksum
-from maxmargin.data.parquet import arrow_dataset, read_parquet
 from maxmargin.data.parts import commit, is_complete, record_of, write_part
 from maxmargin.data.storage import storage_for
-from maxmargin.data.svmlight import read_svmlight
 from maxmargin.data.writer import Target
 
 #: bytes of a file in a part
@@ -105,7 +105,7 @@ def convert(
     from maxmargin.engines import ProcessEngine, ThreadEngine, opened
 
     one = isinstance(sources, str | os.PathLike)
-    files = [os.fspath(file) for file in ([sources] if one else sources)]  # type: ignore[list-item, union-attr]
+    files = [os.fspath(file) for file in ([sources] if one else sources)]  # type: ignore[arg-type, list-item, union-attr]
     if part_bytes < 1:
         raise ValueError(f"part_bytes must be positive; got {part_bytes}.")
     path = _absolute(os.fspath(path))
@@ -123,8 +123,8 @@ def convert(
             if isinstance(workers, ProcessEngine | ThreadEngine):
                 n = workers.n_workers
             if left:
-                workers.open(partial(_Worker, path, storage_options, dtype), _shared(left, n))
-                workers.gather(_Worker.run)
+                workers.open(partial(_PartWriter, path, storage_options, dtype), _shared(left, n))
+                workers.gather(_PartWriter.run)
     except TextLabelError:
         if "text_labels" in options:
             raise
@@ -137,7 +137,7 @@ def convert(
     return commit(path, names, overwrite=overwrite, storage_options=storage_options)
 
 
-class _Worker:
+class _PartWriter:
     """Writes parts one after the other, except those that exist."""
 
     def __init__(self, path: Any, storage_options: Any, dtype: Any, parts: Sequence[Part]) -> None:

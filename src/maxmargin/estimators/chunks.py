@@ -142,7 +142,7 @@ def _labels(data: Dataset, lo: int, hi: int) -> tuple[AnyArray, AnyArray]:
     return data.y[lo:hi], np.ones(hi - lo) if data.weight is None else data.weight[lo:hi]
 
 
-class _Task(NamedTuple):
+class _ChunkShard(NamedTuple):
     """A shard of an engine: one of the chunks of every wave."""
 
     estimator: Any
@@ -165,7 +165,7 @@ def _answers(
     n = data.shape[0]
     rows = min(CHUNK // max(1, columns), BYTES // max(1, 8 * data.nnz // max(1, n)))
     size = max(BLOCK, rows // BLOCK * BLOCK)
-    make = functools.partial(_Task, _light(estimator), data, job, size)
+    make = functools.partial(_ChunkShard, _light(estimator), data, job, size)
     with estimator._workers() as engine:
         if not _is_here(engine):
             engine.open(make, range(min(WAVE, -(-n // size))))
@@ -179,9 +179,9 @@ def _is_here(engine: Engine) -> TypeGuard[TaskEngine]:
     return engine.durable and isinstance(engine, TaskEngine)
 
 
-def _wave(engine: Engine, make: Callable[[int], _Task], start: int, count: int) -> list[Any]:
+def _wave(engine: Engine, make: Callable[[int], _ChunkShard], start: int, count: int) -> list[Any]:
     if not _is_here(engine):
-        return engine.gather(_Task.answer, start)
+        return engine.gather(_ChunkShard.answer, start)
     found: list[Any] = [None] * count
 
     def work(k: int) -> None:

@@ -1,6 +1,6 @@
 """Exact kernel machines, optimized over large blocks: the solver's loop.
 
-improve   optimize the dual over one block (:mod:`maxmargin.duals.kernel_blocks`); this also gives F and
+improve   optimize the dual over one block (:mod:`maxmargin.duals.kernels.blocks`); this also gives F and
           D, from scores of the active samples in single precision
 audit     when these meet the stopping rule: compute F of the point and D of its multipliers over all
           samples in double precision. If these do not meet the rule, continue from there; in double

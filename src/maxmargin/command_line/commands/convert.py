@@ -124,7 +124,7 @@ def _batch(examples: Examples, path: str) -> dict[str, Any]:
     """One batch with all examples, for :func:`maxmargin.data.write`."""
     import numpy as np
 
-    from maxmargin.data.parquet import Features
+    from maxmargin.data.formats.parquet import Features
 
     if isinstance(examples, OnDisk):
         raise CommandError(f"{path} is such a folder already.")

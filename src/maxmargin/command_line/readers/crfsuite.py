@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin.command_line.errors import CommandError
 from maxmargin.command_line.readers.examples import Read, ReaderOptions, Sequences, Token
-from maxmargin.data.compressed import blocks
+from maxmargin.data.formats.compressed import blocks
 
 
 def read(path: str, options: ReaderOptions) -> Read:

@@ -47,7 +47,7 @@ def find_format(path: str) -> str:
     """The format of a path: by its end, or by the first lines of the file."""
     if os.path.isdir(path):
         return _format_of_folder(path)
-    from maxmargin.data.compressed import plain_name
+    from maxmargin.data.formats.compressed import plain_name
 
     name = plain_name(path)
     ending = name.rsplit(".", 1)[-1] if "." in os.path.basename(name) else ""
@@ -67,7 +67,7 @@ def _format_of_folder(path: str) -> str:
 
 
 def _sniffed(path: str) -> str:
-    from maxmargin.data.compressed import blocks
+    from maxmargin.data.formats.compressed import blocks
 
     if path == "-":
         raise CommandError("standard input needs --format.")

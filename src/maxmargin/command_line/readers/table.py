@@ -22,7 +22,7 @@ from maxmargin.command_line.readers.examples import (
 )
 
 if TYPE_CHECKING:
-    from maxmargin.data.csv_files import CsvFile
+    from maxmargin.data.formats.csv_files import CsvFile
 
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
@@ -140,7 +140,7 @@ def parquet_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, B
 
 def parquet_arguments(path: str, options: ReaderOptions) -> tuple[ReaderOptions, dict[str, Any]]:
     """The arguments of :func:`maxmargin.data.read_parquet`, and the options with what was found out."""
-    from maxmargin.data.parquet import arrow_dataset
+    from maxmargin.data.formats.parquet import arrow_dataset
 
     try:
         names = arrow_dataset(path).schema.names
@@ -165,7 +165,7 @@ def csv_arguments(path: str, options: ReaderOptions) -> dict[str, Any]:
 
 
 def _csv_file(path: str, options: ReaderOptions) -> tuple[ReaderOptions, CsvFile, _Roles]:
-    from maxmargin.data.csv_files import CsvFile
+    from maxmargin.data.formats.csv_files import CsvFile
 
     try:
         table = CsvFile(path, options.delimiter, not options.no_header)

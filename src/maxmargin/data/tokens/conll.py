@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from maxmargin.data.compressed import blocks, plain_name
+from maxmargin.data.formats.compressed import blocks, plain_name
 from maxmargin.data.tokens.templates import Template, default_templates, parse_templates
 
 CONLLU = "id form lemma upos xpos feats head deprel deps misc"

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.chunks import chunked, determination
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.validation import finite_scores, scored, training
+from maxmargin.estimators.validation import finite_scores, own_labels, scored, training
 from maxmargin.losses import EpsilonInsensitive
 
 
@@ -193,13 +194,16 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
         self._ready()
         return self
 
-    def predict(self, X: Any) -> Array:
+    @chunked
+    @documented
+    def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples; with ``kernel="precomputed"``, their kernel values with all training samples.
+        {out}
 
         Returns
         -------
@@ -225,5 +229,7 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
         float
             At most 1; 0 for predicting the mean.
         """
+        if own_labels(X, y, sample_weight):
+            return determination(self, X)
         y, sample_weight = scored(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))

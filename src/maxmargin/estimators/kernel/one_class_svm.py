@@ -31,6 +31,7 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_design
 from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
@@ -312,13 +313,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         assert last is not None
         return last, results
 
-    def score_samples(self, X: Any) -> Array:
+    @chunked
+    @documented
+    def score_samples(self, X: Any, *, out: Any = None) -> Array:
         """Return the scores of samples before the threshold.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -327,13 +331,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         """
         return self.decision_function(X) + self.offset_
 
-    def decision_function(self, X: Any) -> Array:
+    @chunked
+    @documented
+    def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: positive for typical samples, negative for outliers.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------
@@ -349,13 +356,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         scores: Array = design.dot(self._weights, 0, design.shape[0])
         return finite_scores(scores - self.offset_)
 
-    def predict(self, X: Any) -> IntArray:
+    @chunked
+    @documented
+    def predict(self, X: Any, *, out: Any = None) -> IntArray:
         """Predict whether samples are typical.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples.
+        {out}
 
         Returns
         -------

@@ -19,7 +19,7 @@ import numpy as np
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.duals.kernel_terms import KernelTerms
+from maxmargin.duals.kernels.terms import KernelTerms
 from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.kernels.rounding import Rounding, summed
 from maxmargin.losses import Hinge, ScoreLoss

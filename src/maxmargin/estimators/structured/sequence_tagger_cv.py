@@ -168,7 +168,7 @@ class SequenceTaggerCV(CrossValidation):
             )
         data = X if isinstance(X, Dataset) else None
         X, y, sample_weight = loaded(X, y, sample_weight)
-        cells = _Folds(self, X, y, sample_weight, data)
+        cells = _TaggerFolds(self, X, y, sample_weight, data)
         n = len(cells.counts)
         cells.splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
         table = GridTable(len(cells.splits), self._values())
@@ -216,7 +216,7 @@ class SequenceTaggerCV(CrossValidation):
         return float(best.score(X, y) if self.scoring is None else self.scoring(best, X, y))
 
 
-class _Folds(Folds[SequenceTagger]):
+class _TaggerFolds(Folds[SequenceTagger]):
     """The fits of a search, from matrices that are made once."""
 
     def __init__(

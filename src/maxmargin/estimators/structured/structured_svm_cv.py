@@ -204,7 +204,7 @@ class StructuredSVMCV(CrossValidation):
         splits = self._splits(check_cv(self.cv).split(np.arange(len(y)), None, groups), len(y))
         table, self.oracle_calls_ = GridTable(len(splits), self._values()), 0.0
         with StructuredProblem(self._template(), X, y) as problem:
-            cells = _Folds(self, problem, weight, splits)
+            cells = _StructuredFolds(self, problem, weight, splits)
             return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
 
     def _template(self) -> StructuredSVM:
@@ -252,7 +252,7 @@ class StructuredSVMCV(CrossValidation):
         return self._score(self.best_estimator_, list(X), list(y))
 
 
-class _Folds(Folds[StructuredSVM]):
+class _StructuredFolds(Folds[StructuredSVM]):
     """The fits of a search, over examples that are packed once."""
 
     def __init__(

@@ -6,7 +6,7 @@ zero weight are removed.
 
 Scores are computed in double precision, by tiles. So evaluations and dual values hold for the kernel itself,
 not for values rounded to single precision, which are only used to optimize the dual
-(:mod:`maxmargin.duals.kernel_blocks`). Bounds on the rounding errors of double precision are subtracted
+(:mod:`maxmargin.duals.kernels.blocks`). Bounds on the rounding errors of double precision are subtracted
 (:mod:`maxmargin.kernels.rounding`). The scores of the last points are cached, so that a point and its dual
 take one pass together.
 
@@ -27,9 +27,9 @@ from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.matrices import checked
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.duals.kernel_blocks import KernelDuals
-from maxmargin.duals.kernel_rows import RowRange
-from maxmargin.duals.kernel_terms import KernelTerms
+from maxmargin.duals.kernels.blocks import KernelDuals
+from maxmargin.duals.kernels.rows import RowRange
+from maxmargin.duals.kernels.terms import KernelTerms
 from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.kernels.extent import n_test_values, precision
 from maxmargin.kernels.rounding import summed

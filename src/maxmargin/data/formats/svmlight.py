@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
-from maxmargin.data.compressed import Span, lines_before, opened
+from maxmargin.data.formats.compressed import Span, lines_before, opened
 from maxmargin.data.manifest import shown
 
 AnyArray = npt.NDArray[Any]

@@ -3,8 +3,8 @@
     maximize  D(beta) = <t, beta> - <width, |beta|> - 1/2 beta' K beta    over  lo <= beta <= hi
                                                                          (and sum beta = 0)
 
-with the targets t, widths and bounds of :mod:`maxmargin.duals.kernel_terms`. f = K beta, and v = t - f is the
-gradient without the widths.
+with the targets t, widths and bounds of :mod:`maxmargin.duals.kernels.terms`. f = K beta, and v = t - f is
+the gradient without the widths.
 
 start     cluster the samples and solve the dual on each cluster alone; joined, this is a feasible point
 blocks    take the samples with the largest duality-gap contributions: with r_i = v_i - b, that of sample i is
@@ -18,7 +18,7 @@ kinks     of |beta_i| are at zero: solve the block with the signs fixed, give mu
 shrink    once the gap is small, maintain scores for *active* samples only: those with nonzero multiplier, and
           those whose margin a few moves as large as the last one could reach
 columns   of samples strictly between their bounds, which move in every block, are cached if that pays
-          (:mod:`maxmargin.duals.kernel_rows`)
+          (:mod:`maxmargin.duals.kernels.rows`)
 
 All this runs in single precision first, and in double precision where that is not enough. D and F from such
 scores steer the loop. The reported bounds are computed by :meth:`KernelDual.value` and the risk, in double
@@ -40,8 +40,8 @@ from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, IntArray, frozen
-from maxmargin.duals.kernel_rows import KernelColumns
-from maxmargin.duals.kernel_terms import KernelTerms
+from maxmargin.duals.kernels.rows import KernelColumns
+from maxmargin.duals.kernels.terms import KernelTerms
 from maxmargin.kernels.clusters import clusters
 from maxmargin.kernels.extent import LARGEST
 from maxmargin.kernels.functions import FromCallable

@@ -11,9 +11,9 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.data.compressed import Span, lines_before, opened_text, plain_name
+from maxmargin.data.formats.compressed import Span, lines_before, opened_text, plain_name
+from maxmargin.data.formats.parquet import Features
 from maxmargin.data.manifest import checksum
-from maxmargin.data.parquet import Features
 
 AnyArray = npt.NDArray[Any]
 

@@ -1,0 +1,1 @@
+"""Dual points of kernel machines: blocks of multipliers, and the kernel values that they need."""
