@@ -139,10 +139,9 @@ For blocks that stay with their workers (``DualCoordinate(dealing="shards")``), 
 one block for each core that pays, the number of rounds at which they take as long as cutting planes:
 """
 ASSUMED = f"""
-So with 50,000 features blocks may need more rounds than planes need iterations, up to twice as many on 1,000
-machines: a round has {{calls:.2g}} calls, an iteration 6.1, and latency prevails there. With 20 million
-features they must need fewer on 100 machines and more, because a round sends four vectors and an iteration
-two. On few machines, products prevail, and blocks may need about as many rounds as planes need iterations.
+So on 10 machines blocks may need somewhat more rounds than planes need iterations. On 100 machines and more
+they must need fewer, with 20 million features about half as many, because a round sends four vectors and an
+iteration two. A round has {{calls:.2g}} calls.
 
 Assumed beside the assumptions for cutting planes: a fit takes {EPOCHS:g} epochs over all rows and {MORE:g}
 more for each round, which includes exact checks; a visit costs two scores and one change of w. Rounds that

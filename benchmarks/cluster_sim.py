@@ -390,7 +390,12 @@ def table(bench: Bench) -> None:
     tables = [
         ("units", "Units, one thread", measured, note),
         ("rounds", "Rounds without work", empty, ""),
-        ("check", "Rounds of the engine on Ray on this machine, and simulated", here, CHECK),
+        (
+            "check",
+            "Rounds of the engine on Ray on this machine, and simulated",
+            here,
+            CHECK.format(rounds["load"]),
+        ),
         ("messages", f"Messages: {what}", sent, SENT),
         ("iterations", f"An iteration of cutting planes: {what}", parts, ALONE),
         ("events", f"Deaths and slow machines: {what}, 100 machines", events, EVENTS),
@@ -416,9 +421,11 @@ def rst_table(title: str, rows: list[Row]) -> list[str]:
     return out
 
 
+CHECKED = "Rounds of the engine on Ray on this machine, and simulated"
 CHECK = """
 Wall milliseconds, the minimum of several rounds. The simulated machine has the cores of this one; its unit
-costs are those of the shards of these rounds.
+costs are those of the shards of these rounds. The load of the machine was {:.0f}: with other work on its two
+cores, rounds of several workers take longer than simulated, and the comparison says little.
 """
 SENT = """
 Vectors of a plane that a worker sends to others at the beginning, and that arrive at the driver in the end.
