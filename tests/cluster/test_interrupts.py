@@ -48,6 +48,8 @@ def _interrupted(engine, path, seconds):
 
 def test_workers_that_are_soon_done_are_kept(make_engine, tmp_path):
     engine = make_engine(2).open(Part, [1, 2])
+    # workers that died in earlier tests are back
+    wait_until(lambda: len(set(engine.gather(Part.pid))) == 2)
     before = engine.gather(Part.pid)
     # Ray looks for signals once in a second
     _interrupted(engine, str(tmp_path / "calls"), 2.0)
