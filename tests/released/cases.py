@@ -16,10 +16,12 @@ from maxmargin import (
     GrammarParser,
     GraphLabeler,
     KernelSVC,
+    KernelSVR,
     LatentStructuredSVM,
     LinearSVC,
     LinearSVR,
     MeasureSVC,
+    OneClassSVM,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -82,6 +84,8 @@ CASES: dict[str, Case] = {
             sp.csr_matrix(X * (X > 0)), SIGNS, classes=[-1, 1]
         )
     ),
+    "kernel_svr": _rows(lambda: KernelSVR(10.0, gamma=0.5).fit(X, TARGETS)),
+    "one_class_svm": _rows(lambda: OneClassSVM(0.2, gamma=0.5).fit(X)),
     "linear_svr": _rows(lambda: LinearSVR(1.0, tol=AbsoluteGap(0.01)).fit(X, TARGETS)),
     "measure_svc": _rows(lambda: MeasureSVC("f1", C=1.0, tol=1e-3).fit(X, SIGNS)),
     "rank_svm": _rows(lambda: RankSVM(C=1.0, tol=1e-3).fit(X, Y.astype(float))),

@@ -37,6 +37,8 @@ A parameter has the same meaning and the same default in all estimators, with th
     "rbf" in ``KernelSVC``, as in scikit-learn. Structured models are linear by default (None).
 ``cost``
     A matrix. ``SequenceTagger`` and ``GraphLabeler`` also accept a dictionary with a cost per true label.
+``epsilon``
+    0.1 in ``KernelSVR`` and 0 in ``LinearSVR``, as in their counterparts in scikit-learn.
 ``k``
     The cutoff of a metric: samples predicted as positive in ``MeasureSVC``, positions in ``RankSVM``.
 ``min_count``

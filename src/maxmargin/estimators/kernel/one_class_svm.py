@@ -74,14 +74,14 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
     Parameters
     ----------
+    nu : float, default 0.5
+        An upper bound of the fraction of outliers in the training data, and a lower bound of the fraction of
+        support vectors, in (0, 1]. It is met up to a thousandth of itself.
     {kernel}
         With "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
     {gamma}
     {degree}
     {coef0}
-    nu : float, default 0.5
-        An upper bound of the fraction of outliers in the training data, and a lower bound of the fraction of
-        support vectors, in (0, 1]. It is met up to a thousandth of itself.
     {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values.
@@ -145,12 +145,12 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
     def __init__(
         self,
+        nu: float = 0.5,
         *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        nu: float = 0.5,
         tol: Any = 1e-3,
         memory: int = 2**31,
         max_iter: int | None = None,
@@ -160,11 +160,11 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.nu = nu
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.nu = nu
         self.tol = tol
         self.memory = memory
         self.max_iter = max_iter
