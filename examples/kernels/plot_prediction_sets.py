@@ -51,9 +51,7 @@ for level in levels:
     sets = new <= threshold(held[truth_held, y_held], level)
     covered.append(sets[truth_new, y_new].mean())
     size.append(sets.sum(axis=1).mean())
-    print(
-        f"asked for {level:.3f}: {covered[-1]:.3f} of new digits covered, {size[-1]:.2f} labels each"
-    )
+    print(f"asked for {level:.3f}: {covered[-1]:.3f} of new digits, {size[-1]:.2f} labels each")
 
 # %%
 # The tokens of sequences

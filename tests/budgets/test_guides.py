@@ -20,7 +20,7 @@ FORBIDDEN = {
     "a benchmark": r"\bpython -m (benchmarks|tests)\b|\bbenchmarks/",
     "a tool": r"\btools/",
     "a test": r"\btests/",
-    "a decision": r"decision[- ]\d|<decision",
+    "a decision": r"decision[- ]\d",
 }
 #: guides about files and other packages have nothing to draw
 WITHOUT_FIGURE = {"saving", "data", "integrations"}
