@@ -308,10 +308,9 @@ class Dataset:
     @property
     def stores_signs(self) -> bool:
         """Whether the labels are -1 and +1, one byte each, in local files."""
-        local, y = isinstance(self._storage, LocalStorage), self.y
-        return (
-            local and y is not None and y.dtype == np.int8 and np.array_equal(self.classes, [-1, 1])
-        )
+        if not isinstance(self._storage, LocalStorage) or self.y is None or self.classes is None:
+            return False
+        return self.y.dtype == np.int8 and self.classes.tolist() == [-1, 1]
 
     @property
     def fingerprint(self) -> list[str]:

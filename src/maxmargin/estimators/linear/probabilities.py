@@ -69,5 +69,5 @@ class Probabilities(LinearDecision):
             return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
         if not is_multinomial(self):
             scores = -np.logaddexp(0.0, -scores)
-        out: Array = log_softmax(scores, axis=1)
-        return out
+        logs: Array = log_softmax(scores, axis=1)
+        return logs
