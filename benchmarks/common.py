@@ -121,6 +121,7 @@ class Bench:
         self, name: str, *, quick: bool = False, fresh: bool = False, flags: Iterable[str] = ()
     ) -> None:
         self.name, self.quick, self.flags = name, quick, frozenset(flags)
+        self.command = name
         self.folder = HERE / "results" / ("quick" if quick else "")
         self.cells = self.folder / "cells" / name
         if fresh:
@@ -191,7 +192,7 @@ class Bench:
         if marks and marks != [self._mark]:
             lines.append(f"Cells were measured with library sources {', '.join(marks)}.")
         lines.append(
-            f"Made by `python -m benchmarks.{self.name}`; seconds are CPU seconds unless a column says "
+            f"Made by `python -m benchmarks.{self.command}`; seconds are CPU seconds unless a column says "
             "otherwise."
         )
         for slug, heading, rows, notes in tables:

@@ -7,8 +7,8 @@ Peak anonymous memory is sampled from /proc; it does not include pages of files,
 and one after the fit.
 
 ``--flat`` (the default): 10 features, with scores in temporary files and in memory by turns. ``--billion``:
-5 features, a billion rows, which need 21 GB, and 16 GB of temporary files. Both are also flags of
-``python -m benchmarks.out_of_core``.
+5 features, a billion rows, which need 21 GB, and 16 GB of temporary files; its results are in
+``billion_rows.md``. Both are also flags of ``python -m benchmarks.out_of_core``.
 
 The data go to MAXMARGIN_SCRATCH (by default a temporary folder), one set at a time, and are removed at the
 end. Temporary files go to TMPDIR.
@@ -19,6 +19,7 @@ from __future__ import annotations
 from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 
 # ruff: isort: split
+import copy
 import os
 import resource
 import statistics
@@ -150,15 +151,20 @@ def found(bench: Bench, n: int, features: int, kind: str = "") -> list[Cell]:
 
 
 def report(bench: Bench) -> None:
-    """The tables of the finished cells."""
-    tables = []
-    for slug, own in [("flat", QUICK)] if bench.quick else [("flat", FLAT), ("billion", BILLION)]:
+    """The tables of the finished cells, each in a file of its own: they are not measured on the same day."""
+    for name, slug, own in (
+        ("many_rows", "fits", QUICK if bench.quick else FLAT),
+        ("billion_rows", "fits", () if bench.quick else BILLION),
+    ):
         rows = [row(bench, n, d) for n, d, _, _ in own if found(bench, n, d)]
         if not rows:
             continue
+        points = [
+            (n, c["wall"] / c["passes"], c["cpu"] / c["passes"], min(c["bare"]))
+            for n, d, _, _ in own
+            for c in found(bench, n, d)
+        ]
         notes = NOTE
-        points = [(n, c["wall"] / c["passes"], c["cpu"] / c["passes"], min(c["bare"])) for n, d, _, _ in own
-                  for c in found(bench, n, d)]  # fmt: skip
         if len(rows) > 1:
             logs = np.log(points)
             slopes = [np.polyfit(logs[:, 0], logs[:, k], 1)[0] for k in (1, 2, 3)]
@@ -166,8 +172,10 @@ def report(bench: Bench) -> None:
                 " Exponents of the rows, per pass: {:.2f} of wall seconds, {:.2f} of CPU seconds, {:.2f} of "
                 "bare passes.".format(*slopes)
             )
-        tables.append((slug, HEADS[slug], rows, notes))
-    bench.save(TITLE, tables)
+        table = copy.copy(bench)
+        table.name = name
+        table.command += " --billion" if own is BILLION else ""
+        table.save(TITLE, [(slug, "Fits", rows, notes)])
 
 
 def row(bench: Bench, n: int, features: int) -> Row:
@@ -195,7 +203,6 @@ def row(bench: Bench, n: int, features: int) -> Row:
     }  # fmt: skip
 
 
-HEADS = {"flat": "Fits with 10 features", "billion": "A billion rows of 5 features"}
 NOTE = (
     "`LinearSVC(C=100/n).fit(maxmargin.data.open(path))`, tol 1e-3, one thread. *passes* are products with "
     "all rows, X w or X' g. *scores in memory* is the same fit without temporary files, by turns."

@@ -221,7 +221,16 @@ def test_shared_descriptions_are_used_by_three_or_more():
         for key in section(text, "Parameters") + section(text, "Attributes"):
             if key in used:
                 used[key] += 1
-    of_methods = {"X", "y", "sample_weight", "score_weight", "resume_from", "pairs", "lengths"}
+    of_methods = {
+        "X",
+        "y",
+        "sample_weight",
+        "score_weight",
+        "resume_from",
+        "pairs",
+        "lengths",
+        "out",
+    }
     assert {key for key, count in used.items() if count < 2} - of_methods == set()
 
 

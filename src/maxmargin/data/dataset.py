@@ -339,10 +339,9 @@ class Dataset:
     @property
     def stores_signs(self) -> bool:
         """Whether the labels are -1 and +1, one byte each, in local files."""
-        y, classes = self.y, self.classes
-        if not isinstance(self._storage, LocalStorage) or y is None or classes is None:
+        if not isinstance(self._storage, LocalStorage) or self.y is None or self.classes is None:
             return False
-        return y.dtype == np.int8 and np.array_equal(classes, [-1, 1])
+        return self.y.dtype == np.int8 and self.classes.tolist() == [-1, 1]
 
     @property
     def fingerprint(self) -> list[str]:

@@ -11,7 +11,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.data.columns import CHUNK
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import BLOCK
+from maxmargin.engines import opened
 
 #: bytes of the features of a chunk, and the number of chunks between two exchanges with the workers
 BYTES, WAVE = 2**24, 64
@@ -28,9 +29,10 @@ BYTES, WAVE = 2**24, 64
 _NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers")
 
 AnyArray = npt.NDArray[Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def chunked(method: Callable[..., Any]) -> Callable[..., Any]:
+def chunked(method: Function) -> Function:
     """Add ``out=`` to a method that predicts, and predict data sets on disk in chunks."""
 
     @functools.wraps(method)
@@ -39,7 +41,7 @@ def chunked(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, X)
         return _predicted(self, _Method(_owner(self, method), method.__name__), X, out)
 
-    return outer
+    return cast("Function", outer)
 
 
 def _predicted(estimator: Any, method: _Method, X: Any, out: Any) -> AnyArray:
@@ -166,7 +168,7 @@ def _answers(
     rows = min(CHUNK // max(1, columns), BYTES // max(1, 8 * data.nnz // max(1, n)))
     size = max(BLOCK, rows // BLOCK * BLOCK)
     make = functools.partial(_ChunkShard, _light(estimator), data, job, size)
-    with estimator._workers() as engine:
+    with (getattr(estimator, "_workers", None) or opened)() as engine:  # searches: serial
         if not _is_here(engine):
             engine.open(make, range(min(WAVE, -(-n // size))))
         for start in range(0, n, WAVE * size):

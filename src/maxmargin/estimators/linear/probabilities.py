@@ -69,5 +69,5 @@ class Probabilities(LinearDecision):
             return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
         if not is_multinomial(self):
             scores = -np.logaddexp(0.0, -scores)
-        logarithms: Array = log_softmax(scores, axis=1)
-        return logarithms
+        logs: Array = log_softmax(scores, axis=1)
+        return logs
