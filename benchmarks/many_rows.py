@@ -190,7 +190,8 @@ def row(bench: Bench, n: int, features: int) -> Row:
     bare = statistics.median(min(c["bare"]) for c in ours)
     return {
         "rows": f"{n:,}", "features": features, "on disk, GB": 4e-9 * n * features,
-        "written in, wall s": written.get("wall"), "temporary files, GB": middle(ours, "files") / 1e9,
+        "written in, wall s": written.get("wall"),
+        "temporary files, GB": (middle(ours, "files") or 0) / 1e9 or None,
         "gap": max(c["gap"] for c in ours), "iterations": ours[0]["iterations"], "passes": f"{passes:.1f}",
         "wall s": wall, "CPU s": cpu, "of it system": middle(ours, "system"), "wall s a pass": wall / passes,
         "CPU s a pass": cpu / passes, "bare pass, wall s": bare, "pass / bare": wall / passes / bare,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 #: bytes below which an array is in memory, and from which it has a file of its own
 SMALL, LARGE = 2**20, 2**24
-#: bytes of a file that several arrays are cut from
+#: largest size of a file that several arrays are cut from
 SLAB = 2**26
 #: rows of a shard on disk from which its scores are in temporary files
 FROM_ROWS = SMALL // 8
@@ -62,7 +62,7 @@ def _cut(size: int) -> tuple[mmap.mmap, int]:
     with _lock:
         file, start = _current or (None, 0)
         if file is None or start + size > len(file):
-            file, start = _reserved(SLAB), 0
+            file, start = _reserved(SLAB // size * size), 0  # shards have arrays of one size
         _current = file, start + size
     return file, start
 
