@@ -296,7 +296,6 @@ GOOD = TrueCosts([1.0, 1.0, 2.0, 2.0], [1, 1, 0, 0])
         (POINTS, {}, GOOD, "'features' is missing"),
         (None, np.ones(3), GOOD, "must be a dict"),
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_named(feasible, x, y, match):
     with pytest.raises(ValueError, match=match):
