@@ -59,6 +59,14 @@ def _kernel_svc() -> None:
     _both(maxmargin.KernelSVC(), _BINARY, _THREE)
 
 
+def _kernel_svr() -> None:
+    _both(maxmargin.KernelSVR(), _TARGET)
+
+
+def _one_class_svm() -> None:
+    _both(maxmargin.OneClassSVM(), _TARGET)
+
+
 def _measure_svc() -> None:
     for measure in ("f1", "roc_auc"):
         _both(maxmargin.MeasureSVC(measure), _BINARY)
@@ -111,6 +119,8 @@ TINY_FITS: dict[str, Callable[[], None]] = {
     "SequenceTagger": _sequence_tagger,
     "SequenceTaggerCV": _sequence_tagger_cv,
     "KernelSVC": _kernel_svc,
+    "KernelSVR": _kernel_svr,
+    "OneClassSVM": _one_class_svm,
     "LinearSVR": _linear_svr,
     "LinearSVCCV": _linear_svc_cv,
     "MeasureSVC": _measure_svc,

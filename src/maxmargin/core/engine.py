@@ -121,15 +121,6 @@ class Traffic:
         )
 
 
-@runtime_checkable
-class SendingEngine(Protocol):
-    """An engine whose workers are other processes, which counts what it sends them and receives from them."""
-
-    @property
-    def traffic(self) -> Traffic:
-        """The counts since the engine was made."""
-
-
 def shard_method(method: Callable[..., Any]) -> str:
     """The name of a shard method that was passed as ``Shard.method``.
 
@@ -204,6 +195,8 @@ class SerialEngine:
     """
 
     durable = True
+    #: what an engine with workers in other processes has sent them and received, since it was made
+    traffic: Traffic | None = None
 
     def __init__(self) -> None:
         self._shards: list[Any] = []

@@ -82,8 +82,8 @@ class ProcessEngine(SerialEngine):
         self._prepare, self._by_value = prepare, by_value
         self._dumps = pickler(by_value)
         self._workers: list[_WorkerProcess] = []
-        #: see :class:`maxmargin.core.engine.SendingEngine`; what workers map is not sent
-        self.traffic = Traffic()
+        #: see :class:`maxmargin.core.engine.SerialEngine`; what workers map is not sent
+        self.traffic: Traffic = Traffic()
 
     def __reduce__(self) -> tuple[Any, ...]:
         make = partial(type(self), by_value=True) if self._by_value else type(self)

@@ -118,8 +118,8 @@ class RayEngine(SerialEngine):
         self._prepare, self._owner = prepare, Owner()
         self._cluster: Cluster | None = None
         self._team: Team | None = None
-        #: see :class:`maxmargin.core.engine.SendingEngine`; a published vector counts once for each machine
-        self.traffic = Traffic()
+        #: see :class:`maxmargin.core.engine.SerialEngine`; a published vector counts once for each machine
+        self.traffic: Traffic = Traffic()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies (such as by scikit-learn's clone) use the same cluster, with their own workers.

@@ -18,7 +18,7 @@ from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.core.cut import Cut
-from maxmargin.core.engine import Engine, SendingEngine, Traffic
+from maxmargin.core.engine import Engine, SerialEngine, Traffic
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import (
     IterationRecord,
@@ -320,7 +320,7 @@ class Driver:
     def _sent(self) -> Traffic:
         """What was sent since the last call."""
         engine = self.risk.offers.engine
-        if not isinstance(engine, SendingEngine):
+        if not isinstance(engine, SerialEngine) or engine.traffic is None:
             return Traffic()
         before, self.traffic = self.traffic, replace(engine.traffic)
         return self.traffic.since(before)
