@@ -113,8 +113,8 @@ def timed(spec: Cell) -> Cell:
             [part] for k in range(2) for part in conversion._parts(str(sources[k]), None, {}, [1])
         ]
         folder = Path(spec["folder"]) / f"started-{spec['target']}"
-        engine.open(partial(conversion._Worker, folder, None, None), warm)
-        engine.gather(conversion._Worker.run)
+        engine.open(partial(conversion._PartWriter, folder, None, None), warm)
+        engine.gather(conversion._PartWriter.run)
         out["start"] = time.perf_counter() - began
         began = time.perf_counter()
         out["fingerprint"] = data.convert(sources, target, engine=engine).fingerprint
