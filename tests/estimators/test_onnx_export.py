@@ -28,6 +28,7 @@ from maxmargin import (
     LinearSVCCV,
     LinearSVR,
     MeasureSVC,
+    OneClassSVM,
     RankSVM,
     SequenceTagger,
 )
@@ -45,6 +46,7 @@ OPERATORS: dict[str, Any] = {
     "Exp": np.exp,
     "Gather": lambda x, index: x[index],
     "Greater": np.greater,
+    "Less": np.less,
     "Log": np.log,
     "MatMul": np.matmul,
     "Min": np.minimum,
@@ -106,6 +108,8 @@ CASES: dict[str, Any] = {
     "Crammer and Singer": lambda: KernelSVC(method="map", multi_class="crammer_singer").fit(
         *three()
     ),
+    "one class": lambda: OneClassSVM(nu=0.2).fit(two()[0]),
+    "one class, linear": lambda: OneClassSVM(nu=0.2, kernel="linear").fit(1.0 + three()[0]),
     "landmarks": lambda: KernelSVC(method="nystrom").fit(*two()),
 }
 
@@ -165,7 +169,7 @@ def test_onnxruntime_gives_the_predictions(case: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "last", [LinearSVC(), LinearSVC(loss="logistic"), KernelSVC(), LinearSVR()]
+    "last", [LinearSVC(), LinearSVC(loss="logistic"), KernelSVC(), OneClassSVM(), LinearSVR()]
 )
 def test_pipelines_are_converted_by_skl2onnx(last: Any, dtype: Any) -> None:
     pytest.importorskip("skl2onnx")

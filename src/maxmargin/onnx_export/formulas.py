@@ -20,6 +20,7 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators.kernel.classes import pairs
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
 from maxmargin.estimators.kernel.kernel_svr import KernelSVR
+from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear.linear_svr import LinearSVR
@@ -31,7 +32,7 @@ from maxmargin.kernels.rows import center_of
 from maxmargin.onnx_export.graph import OnnxGraph
 
 #: with labels and scores
-CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC)
+CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC, OneClassSVM)
 #: with one number for each sample
 REGRESSORS = (LinearSVR, RankSVM, KernelSVR)
 
@@ -45,6 +46,8 @@ def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
         return (_flat(graph, _linear(graph, estimator, x)),)
     if isinstance(estimator, KernelSVC):
         return _kernel_classifier(graph, estimator, x)
+    if isinstance(estimator, OneClassSVM):
+        return _one_class(graph, estimator, x)
     scores = _linear(graph, estimator, x)
     decided = _decided(graph, estimator.classes_, scores)
     return (
@@ -52,6 +55,12 @@ def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
         if has_probabilities(estimator)
         else decided
     )
+
+
+def label_set(estimator: Any) -> npt.NDArray[Any]:
+    """The labels that an estimator predicts."""
+    one_class = isinstance(estimator, OneClassSVM)
+    return np.array([-1, 1]) if one_class else np.asarray(estimator.classes_)
 
 
 def has_probabilities(estimator: Any) -> bool:
@@ -73,7 +82,7 @@ def _probabilities(graph: OnnxGraph, estimator: Any, scores: str) -> str:
 
 def scores_shape(estimator: Any) -> int | None:
     """The number of columns of the scores; None for a vector."""
-    if isinstance(estimator, REGRESSORS) or len(estimator.classes_) == 2:
+    if isinstance(estimator, REGRESSORS) or len(label_set(estimator)) == 2:
         return None
     by_pair = (
         isinstance(estimator, KernelSVC)
@@ -131,6 +140,14 @@ def _flat(graph: OnnxGraph, scores: str) -> str:
     return graph.add("Squeeze", scores, graph.raw_constant("columns", np.array([1])))
 
 
+def _one_class(graph: OnnxGraph, svm: OneClassSVM, x: str) -> tuple[str, str]:
+    """Typical samples have scores of at least zero."""
+    scores = _linear(graph, svm, x) if svm._linear else _kernel_scores(graph, svm, x)
+    scores = _flat(graph, scores)
+    below = graph.add("Cast", graph.add("Less", scores, graph.constant("zero", 0.0)), to=7)
+    return graph.add("Gather", _classes(graph, label_set(svm)[::-1]), below), scores
+
+
 # -- kernels ---------------------------------------------------------------------------------------
 
 
@@ -141,7 +158,7 @@ def _kernel_classifier(graph: OnnxGraph, svc: KernelSVC, x: str) -> tuple[str, s
     return _voted(graph, svc, scores)
 
 
-def _kernel_scores(graph: OnnxGraph, svc: KernelSVC | KernelSVR, x: str) -> str:
+def _kernel_scores(graph: OnnxGraph, svc: KernelSVC | KernelSVR | OneClassSVM, x: str) -> str:
     values = _kernel_values(graph, svc, x)
     coef = np.zeros((svc.dual_coef_.shape[1], len(svc.intercept_)))
     for rows, part, where in svc._segments():
@@ -150,7 +167,7 @@ def _kernel_scores(graph: OnnxGraph, svc: KernelSVC | KernelSVR, x: str) -> str:
     return graph.add("Add", products, graph.constant("intercept", svc.intercept_))
 
 
-def _kernel_values(graph: OnnxGraph, svc: KernelSVC | KernelSVR, x: str) -> str:
+def _kernel_values(graph: OnnxGraph, svc: KernelSVC | KernelSVR | OneClassSVM, x: str) -> str:
     kernel, Z = svc.kernel_, svc.support_vectors_
     if isinstance(kernel, FromCallable):
         raise TypeError(

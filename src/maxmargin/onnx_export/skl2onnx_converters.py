@@ -11,6 +11,7 @@ from maxmargin.onnx_export.formulas import (
     CLASSIFIERS,
     REGRESSORS,
     has_probabilities,
+    label_set,
     label_values,
     outputs,
     scores_shape,
@@ -43,7 +44,7 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
             "b": data_types.BooleanTensorType,
             "O": data_types.StringTensorType,
         }
-        label = kinds[label_values(model.classes_).dtype.kind]()
+        label = kinds[label_values(label_set(model)).dtype.kind]()
         operator.outputs.append(scope.declare_local_variable("label", label))
         operator.outputs.append(scope.declare_local_variable("scores", real))
         if has_probabilities(model):
