@@ -11,7 +11,7 @@ from maxmargin import StructuredSVM
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RiskEpsilon
-from maxmargin.tasks import Bounded, Chain, Task
+from maxmargin.tasks import Bounded, Chain
 
 SOLVERS = {
     "stream": DualCoordinate(),
@@ -69,15 +69,6 @@ def test_slack_rescaling(seed, log_c, solver):
     assert svm.objective_ == pytest.approx(recomputed, rel=1e-9)
     assert svm.lower_bound_ <= optimum * (1 + 1e-8) <= svm.objective_ * (1 + 2e-8)
     assert svm.converged_
-
-
-class WithoutSlack(TinyChain):
-    slack_augmented_inference = Task.slack_augmented_inference
-
-
-def test_slack_rescaling_without_its_argmax_is_an_error_at_construction():
-    with pytest.raises(NotImplementedError, match="slack_augmented_inference"):
-        StructuredSVM(WithoutSlack(), rescaling="slack")
 
 
 class Greedy(TinyMulticlass):

@@ -14,7 +14,7 @@ from tests.fuzz import structured_checks as checks
 from tests.fuzz import structured_draws as draws
 from tests.fuzz.framework import Case, Finding, Outcome
 from tests.fuzz.structured_tagger import SOLVERS
-from tests.fuzz.structured_tasks import Lookup
+from tests.fuzz.structured_tasks import Lookup, Searched
 from tests.referees.program import LONG as LD
 from tests.referees.program import LONG_EPS as EPS_LD
 from tests.referees.structured import Example, Problem, referee
@@ -124,7 +124,15 @@ def _given(case: Case) -> tuple[Any, Any, Any, dict[str, Any]]:
             X = [sp.csr_matrix(x) for x in X]
         return Enumerable(), X, Y, more
     Y = [(r, tuple(v)) for r, v in pairs]
-    return Lookup(sparse=data["task"].endswith("sparse")), X, Y, more
+    kind = Searched if _searched(case) else Lookup
+    return kind(sparse=data["task"].endswith("sparse")), X, Y, more
+
+
+def _searched(case: Case) -> bool:
+    """Whether slack rescaling uses the default search of tasks (nothing is drawn: see ``draw``)."""
+    data = case.data
+    slack = data["params"].get("rescaling") == "slack"
+    return slack and data["task"].startswith("python") and len(data["X"]) % 2 == 0
 
 
 def _params(case: Case, **changes: Any) -> dict[str, Any]:
@@ -188,7 +196,8 @@ def _grid(case: Case) -> list[float]:
 
 
 def _demanding(case: Case) -> bool:
-    return bool(case.data["tame"]) and "solver" not in case.data["params"]
+    hull = _searched(case)  # a gap may be left
+    return bool(case.data["tame"]) and "solver" not in case.data["params"] and not hull
 
 
 def _tol(case: Case) -> float:
@@ -322,8 +331,9 @@ def reproduce(case: Case) -> str:
     if data["task"].startswith("enumerable"):
         task, wrap = "Enumerable()", ", ".join(f"Choice({r}, np.array({v}))" for r, v in pairs)
     else:
-        lines.append(inspect.getsource(Lookup))
-        task = f"Lookup(sparse={data['task'].endswith('sparse')})"
+        lines += [inspect.getsource(Lookup), inspect.getsource(Searched)]
+        kind = "Searched" if _searched(case) else "Lookup"
+        task = f"{kind}(sparse={data['task'].endswith('sparse')})"
         wrap = ", ".join(f"({r}, {tuple(v)})" for r, v in pairs)
     X = draws.text(data["X"])
     if data["task"] == "enumerable sparse":

@@ -237,7 +237,7 @@ def load(
         )
     try:
         estimator = cls(**params)
-    except NotImplementedError as error:  # slack rescaling, and a task without inference for it
+    except NotImplementedError as error:  # a kernel, and a task without kernel inputs
         raise ValueError(f"the task does not fit the model in {path}: {error}") from error
     except codec.CONTRADICTIONS as error:
         raise ModelFileError(f"{os.fspath(path)}: {shown(error)}") from error

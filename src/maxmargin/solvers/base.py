@@ -46,6 +46,8 @@ class SolverState:
 
     w: Array
     upper: float = float("inf")
+    #: F at the last point that was offered with it, by the values that the oracle attained there
+    attained: float = float("inf")
     lower: float = -float("inf")
     dual: FeasibleDual | None = None
     stop: StopReason | None = None
@@ -73,8 +75,9 @@ class SolverState:
             )
         return place
 
-    def offer(self, w: Array, upper: float) -> None:
+    def offer(self, w: Array, upper: float, attained: float = float("inf")) -> None:
         """Accept the point if it is the best so far."""
+        self.attained = attained
         if upper < self.upper:
             self.w, self.upper = w, upper
 
@@ -86,6 +89,11 @@ class SolverState:
     def met(self, problem: Problem) -> bool:
         """Whether the stopping rule is met."""
         return problem.stopping.met(Bounds(self.upper, self.lower, problem.C))
+
+    def left_open(self, allowed: float) -> bool:
+        """Whether only the oracle's bounds keep the gap above ``allowed``: without them, it would be much
+        smaller."""
+        return self.attained - self.lower <= SOLVED * allowed < allowed < self.gap
 
     @property
     def gap(self) -> float:
@@ -107,6 +115,8 @@ class Solver(Protocol):
 
 #: stop if the estimated remaining time exceeds the observed time by this factor
 OUT_OF_SIGHT = 30.0
+#: share of the allowed gap to which a problem is solved if only the oracle's bounds keep the gap open
+SOLVED = 0.03
 #: changes of F below this fraction are rounding
 ROUNDED = 1e-13
 #: window and patience of :class:`StallDetector` where an iteration is a sweep over the examples

@@ -219,7 +219,8 @@ class CuttingPlane:
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
-                state.offer(trial.w, omega.value(trial.w) + C * trial.upper)
+                F = _objective(problem, trial)
+                state.offer(trial.w, omega.value(trial.w) + C * trial.upper, F)
             hardly = own - previous_lower <= HARDLY * (state.upper - own)
             in_vain = in_vain + 1 if hardly or exactly else 0
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
@@ -230,7 +231,7 @@ class CuttingPlane:
                 MODEL_TOL * problem.stopping.allowed_gap(state.upper, C),
             ):
                 at = yield Evaluate(incumbent.best.w)
-                state.offer(at.w, omega.value(at.w) + C * at.upper)
+                state.offer(at.w, omega.value(at.w) + C * at.upper, _objective(problem, at))
                 incumbent.best, incumbent.moves = (yield Evaluate(at.w, exact=False)), 0
             cuts: list[Cut] = yield Cuts(at, per_block, trial, solution.model)
             del at, trial
@@ -243,7 +244,7 @@ class CuttingPlane:
                 state.stop = asked
                 return
             allowed = problem.stopping.allowed_gap(state.upper, problem.C)
-            if stall.stalled(state.upper - own, state.upper, allowed):
+            if stall.stalled(state.upper - own, state.upper, allowed) or state.left_open(allowed):
                 state.stop = "stalled"
                 return
 

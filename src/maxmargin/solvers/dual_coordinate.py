@@ -297,7 +297,7 @@ class DualCoordinate:
         while True:
             if progress.passes and not progress.unconfirmed:  # F is known; also after a resume
                 allowed = problem.stopping.allowed_gap(state.upper, problem.C)
-                if stall.stalled(state.gap, state.upper, allowed):
+                if stall.stalled(state.gap, state.upper, allowed) or state.left_open(allowed):
                     state.stop = "stalled"
                     return
                 left = progress.outlook.remaining(progress.passes, state.gap, allowed)
@@ -454,8 +454,9 @@ class DualCoordinate:
     ) -> Steps:
         """The objective at the point of the sets, or at another one, whose outputs enter the sets."""
         w = frozen(sets.w if at is None else at)
-        _, risk_upper = yield Confirm(sets, w, expensive=self.oracle == "expensive")
-        state.offer(w, problem.regularizer.value(w) + risk_upper)
+        value, risk_upper = yield Confirm(sets, w, expensive=self.oracle == "expensive")
+        norm = problem.regularizer.value(w)
+        state.offer(w, norm + risk_upper, norm + value)
 
 
 def _cycle(rng: np.random.Generator, n: int, count: int) -> IntArray:

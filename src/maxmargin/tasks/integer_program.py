@@ -44,6 +44,7 @@ from maxmargin.tasks.programs import (
     solve_program,
 )
 from maxmargin.tasks.recombination import recombine
+from maxmargin.tasks.slack_search import common_divisor
 
 #: solutions and answers stored per example; number of examples stored that ``setup`` did not see
 SOLVED, ANSWERED, UNSEEN = 50, 200, 1024
@@ -233,6 +234,11 @@ class IntegerProgram(Task):
         """The weighted distance between two solutions."""
         values, weights = self._label(y)
         return float(weights @ np.abs(values - self._label(y_hat)[0]))
+
+    def loss_step(self, x: Any, y: Any) -> float:
+        """The largest common divisor of the weights, if they are of integer variables."""
+        weights, kinds = self._label(y)[1], self._recall(x).program.integrality
+        return 0.0 if (weights[kinds == 0] > 0.0).any() else common_divisor(weights.tolist())
 
     def inference(self, x: Any, w: Array) -> Array:
         """The solution with the smallest cost (or largest gain)."""

@@ -68,8 +68,8 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         are scored jointly with both, and triples of consecutive labels have scores. K (K + 1) states replace
         K labels, so this is suitable for few labels.
     {rescaling}
-        "slack" requires integer costs and token weights. It is much slower, because inference is a dynamic
-        program over the values of the loss.
+        "slack" is much slower, because inference is a dynamic program over the values of the loss. Costs and
+        token weights should be integers; otherwise the gap may not close.
     {kernel}
         By default, there is none. The kernel replaces the inner product of two tokens' features; scores of
         neighboring labels stay linear. See the user guide, "Kernels on structures".

@@ -55,7 +55,7 @@ class StructuredSVM(StructuredStream):
     {C}
         It multiplies a sum over examples.
     {rescaling}
-        "slack" requires the method ``slack_augmented_inference`` of the task.
+        With "slack", a gap may remain, unless the task has an own ``slack_augmented_inference``.
     {kernel}
         By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
         define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
@@ -152,7 +152,7 @@ class StructuredSVM(StructuredStream):
         max_support: int = 10_000,
     ) -> None:
         require_task(task)
-        require_rescaling(task, rescaling)  # raise before any work is done
+        require_rescaling(rescaling)  # raise before any work is done
         if kernel is not None:
             require_kernel_inputs(task)
         self.task = task

@@ -50,17 +50,10 @@ PLANE_ENTRIES = 2**24
 MANY = 2**20
 
 
-def require_rescaling(task: Task, rescaling: str) -> None:
-    """Raise unless the task can be trained with this rescaling."""
+def require_rescaling(rescaling: str) -> None:
+    """Raise unless there is such a rescaling."""
     if rescaling not in ("margin", "slack"):
         raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
-    own = getattr(type(task), "slack_augmented_inference", None)
-    if rescaling == "slack" and own is Task.slack_augmented_inference:
-        raise NotImplementedError(
-            f"{type(task).__name__} cannot use slack rescaling: define "
-            "slack_augmented_inference(x, y, w), the argmax of loss * (1 + score difference), or use "
-            "rescaling='margin'. (The margin argmax would give a false upper bound.)"
-        )
 
 
 def _examples_of(
@@ -188,7 +181,7 @@ class TaskRisk:
         weight_map: WeightMap | None = None,
         expensive: bool = False,
     ) -> None:
-        require_rescaling(task, rescaling)
+        require_rescaling(rescaling)
         if examples is None:
             examples = _examples_of(task, X, Y, dim, rescaling, weight_map)
         elif weight_map is not None:

@@ -25,6 +25,7 @@ from maxmargin.core.matrices import checked, numbered
 from maxmargin.core.vectors import Array, SparseVector, from_pairs
 from maxmargin.tasks.base import Task
 from maxmargin.tasks.chains.examples import ChainExamples, label_dtype, stack_rows
+from maxmargin.tasks.slack_search import common_divisor
 
 Labels = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -154,30 +155,24 @@ class Chain(Task):
     def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
         return self._best_path(self._emissions(x, w) + self._losses(y), w)
 
-    def slack_augmented_inference(self, x: Any, y: Any, w: Array) -> Labels:
+    def loss_step(self, x: Any, y: Any) -> float:
+        """The largest common divisor of the costs, times token weights."""
+        return common_divisor(self._losses(y).ravel().tolist())
+
+    def slack_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
         """The labeling with the largest ``Delta (1 + <w, Psi(x, y^) - Psi(x, y)>)``.
 
-        A dynamic program over the values of the loss, which must be integers (see
-        :mod:`maxmargin.compiled.chain_slack`).
+        It is exact if costs (times token weights) are small integers: a dynamic program over the values of
+        the loss (see :mod:`maxmargin.compiled.chain_slack`). Else it is the search of :class:`Task`.
         """
         truth, losses = _labels(y), self._losses(y)
         delta = losses.astype(np.int64)
-        if not np.array_equal(delta, losses):
-            raise ValueError(
-                "slack rescaling of chains requires costs (times token weights) that are integers, because "
-                "its dynamic program runs over the values of the loss. Scale and round them, or use "
-                "rescaling='margin'."
-            )
         if len(truth) == 0:
             return truth
         most = int(delta.max(axis=1).sum())
         cells = len(truth) * (most + 1) * self.n_labels
-        if cells > MOST_CELLS:
-            raise ValueError(
-                f"slack rescaling of this sequence needs a table of {len(truth)} x {most + 1} x "
-                f"{self.n_labels} cells (tokens, losses, labels), more than the limit of {MOST_CELLS}. Split "
-                "the sequence, use smaller costs, or use rescaling='margin'."
-            )
+        if cells > MOST_CELLS or not np.array_equal(delta, losses):
+            return super().slack_augmented_inference(x, y, w)
         nodes = self._emissions(x, w)
         tail = w[w.size - len(self.penalty) :]
         path = truth.astype(label_dtype(self.n_labels))

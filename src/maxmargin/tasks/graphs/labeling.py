@@ -27,6 +27,7 @@ from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.graphs import inference as graph_inference
 from maxmargin.tasks.graphs.inputs import Graph, as_graph
 from maxmargin.tasks.graphs.programs import Relaxed, Scores
+from maxmargin.tasks.slack_search import common_divisor
 
 _METHODS = {
     "auto": graph_inference.exact,
@@ -157,6 +158,10 @@ class GraphLabeling(Task):
         if isinstance(y_hat, Relaxed):
             return float((self.cost[truth] * y_hat.nodes).sum())
         return float(self.cost[truth, np.asarray(y_hat)].sum())
+
+    def loss_step(self, x: Any, y: Any) -> float:
+        """The largest common divisor of the costs."""
+        return common_divisor(self.cost.ravel().tolist())
 
     def same(self, y_a: Any, y_b: Any) -> bool:
         relaxed = isinstance(y_a, Relaxed), isinstance(y_b, Relaxed)

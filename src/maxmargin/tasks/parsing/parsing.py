@@ -28,6 +28,7 @@ from maxmargin.tasks.base import Task
 from maxmargin.tasks.parsing.grammar import Grammar, Ints, Sentence, Shape
 from maxmargin.tasks.parsing.k_best import KBest
 from maxmargin.tasks.parsing.trees import Tree, as_tree, constituents, words
+from maxmargin.tasks.slack_search import common_divisor
 
 _NO_EDGE = parses.Edge(-1, 0, 0, 0, 0)
 _NO_TRUTH = cky.Truth(
@@ -194,6 +195,10 @@ class Parsing(Task):
             return float(not self.same(a, b))
         both = parses.common_brackets(a.brackets, b.brackets)
         return float(len(a.brackets) - both + self.wrong_cost * (len(b.brackets) - both))
+
+    def loss_step(self, x: Any, y: Any) -> float:
+        """The largest common divisor of the costs of brackets."""
+        return common_divisor([1.0, self.wrong_cost]) if self.loss_name == "span" else 1.0
 
     def same(self, y_a: Any, y_b: Any) -> bool:
         """Whether two trees are equal, by their derivations."""

@@ -52,7 +52,7 @@ def check_task(
     - Exact argmaxes agree with brute force if ``outputs`` is given. Without it, they are never worse than the
       true output or any output that the task predicts for the same input at other weights.
     - The upper bounds of :class:`~maxmargin.tasks.Bounded` answers are valid.
-    - ``difference`` and, if defined, ``slack_augmented_inference`` are correct.
+    - ``difference``, ``loss_step`` and ``slack_augmented_inference``, the default one included, are correct.
     - The task does not change after ``setup``, and its methods do not change their inputs.
     - If ``pack`` returns a compiled form, all its parts agree with the methods.
 
@@ -108,11 +108,6 @@ def check_task(
         before.require_unchanged("the packed examples")
 
 
-def defines_slack(task: Task) -> bool:
-    """Whether the task defines an argmax for slack rescaling."""
-    return type(task).slack_augmented_inference is not Task.slack_augmented_inference
-
-
 def _check_truth(task: Task, x: Any, y: Any, dim: int, where: str) -> None:
     psi = task.joint_feature(x, y)
     require_vector(psi, dim, f"joint_feature ({where})")
@@ -143,14 +138,18 @@ def _check_argmaxes(
     answers = {"inference": predicted, "loss_augmented_inference": margin}
     _check_augmented(task, x, y, w, margin, "margin", outputs, where)
     candidates = [predicted, unwrap(margin)]
-    if defines_slack(task):
-        slack = task.slack_augmented_inference(x, y, w)
-        require(unwrap(slack) is not None, f"slack_augmented_inference ({where}) returned None")
-        answers["slack_augmented_inference"] = slack
-        _check_augmented(task, x, y, w, slack, "slack", outputs, where)
-        candidates.append(unwrap(slack))
+    slack = task.slack_augmented_inference(x, y, w)
+    require(unwrap(slack) is not None, f"slack_augmented_inference ({where}) returned None")
+    answers["slack_augmented_inference"] = slack
+    _check_augmented(task, x, y, w, slack, "slack", outputs, where)
+    candidates.append(unwrap(slack))
     for y_hat in candidates:
         _check_output(task, x, y, y_hat, dim, where)
+    step = task.loss_step(x, y) if task.oracle_kind == "exact" else 0.0
+    for y_hat in candidates if outputs is None else [*outputs(x)]:
+        share = task.loss(y, y_hat) / (step or 1.0)
+        wrong = f"loss_step ({where}): the loss of {y_hat!r} is not a multiple of {step!r}"
+        require(not step or abs(share - round(share)) <= 1e-6, wrong)
     require(_untouched((x, y), kept), f"the argmaxes ({where}) changed their inputs")
     return answers
 
