@@ -37,7 +37,7 @@ class RowLayout:
     """
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any], counts: IntArray) -> None:
-        self._task, self._X, self._Y, self._counts = task, X, Y, counts
+        self._task, self._X, self._Y, self._counts = copy.deepcopy(task), X, Y, counts
         self._one, dim = self._set_up(1)
         #: number of weights of a column, and of those that do not depend on rows
         self.n_outputs = self._set_up(2)[1] - dim
@@ -106,7 +106,7 @@ class RowLayout:
 
     def _unknown(self) -> NotImplementedError:
         return NotImplementedError(
-            f"{type(self._task).__name__} must define project_weights(w, factor) to be used with sampled cuts "
-            "and a kernel: the joint features of the examples do not show which of its weights belong to "
+            f"{type(self._task).__name__} must define project_weights(w, factor) to use sampled cuts "
+            "with a kernel: the joint features of the examples do not show which of its weights belong to "
             "which column of the rows."
         )

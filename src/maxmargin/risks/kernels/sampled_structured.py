@@ -121,6 +121,7 @@ class SampledStructuredRisk(SampledPlanes):
                 for x, n in zip(X, self._counts, strict=True)
             ]
             self._plain = self._packed(self._task, self._width, inputs, range(self.n_examples))
+        self._know(np.arange(0))
         center = center_of(rows) if kernel.shift_invariant else None
         prepared = KernelRows(kernel, rows, np.float64, center)
         super().__init__(prepared, self._layout.n_outputs, memory)
@@ -143,7 +144,7 @@ class SampledStructuredRisk(SampledPlanes):
     def _know(self, ids: IntArray) -> None:
         """The risk is that of these examples."""
         self._tiles = self._tiles_of(ids)
-        self._share = self._weight[ids] * (self.n_examples / len(ids))
+        self._share = self._weight[ids] * (self.n_examples / max(1, len(ids)))
 
     def _tiles_of(self, ids: IntArray) -> list[_Tile]:
         ends, out, lo = np.cumsum(self._counts[ids]), [], 0
@@ -186,7 +187,9 @@ class SampledStructuredRisk(SampledPlanes):
 
     def evaluate(self, w: Array, *, exact: bool = True) -> DrawnEvaluation:
         """Call the oracle for all known examples."""
-        scores = np.concatenate(self.engine.gather(self._shard.mixed, w))
+        scores: Array = np.zeros((0, self._outputs))
+        if self._tiles:
+            scores = np.concatenate(self.engine.gather(self._shard.mixed, w))
         found = DrawnEvaluation(self, frozen(w), self._answers(self._tiles, scores, w @ self._rest))
         self._live.add(found)
         return found
@@ -295,6 +298,7 @@ class GrowingStructuredRisk(GrowingPlanes, SampledStructuredRisk):
         rng, n = np.random.default_rng(seed), self.n_examples
         drawn = np.sort(rng.choice(n, min(size, n), replace=False, shuffle=False))
         rows = flat_ranges(self._starts[drawn], self._counts[drawn])
+        self._know(drawn[:0])  # until all is there: Ctrl-C may come at any time
         self._exchange(np.empty(0, dtype=np.int64), rows)
         self._know(drawn)
         return np.arange(len(drawn))
@@ -306,11 +310,12 @@ class DrawnEvaluation:
     def __init__(self, risk: SampledStructuredRisk, w: Array, answers: list[Answers]) -> None:
         self.w, self.answers = w, answers
         self._risk = risk
-        self.losses: Array = np.concatenate([a.losses for a in answers])
-        self.values: Array = np.concatenate([a.values for a in answers])
+        none = np.empty(0)
+        self.losses: Array = np.concatenate([none, *(a.losses for a in answers)])
+        self.values: Array = np.concatenate([none, *(a.values for a in answers)])
         self.value = float(risk._share @ self.values)
         whole = len(self.values) == risk.n_examples
-        uppers = np.concatenate([a.uppers for a in answers])
+        uppers = np.concatenate([none, *(a.uppers for a in answers)])
         self.upper = float(risk._share @ uppers) if whole else float("inf")
 
     def rename(self, w: Array) -> None:
