@@ -51,7 +51,7 @@ class RowLayout:
         """The task set up for inputs with this many columns, the dimension of w, and the positions of the
         weights: by column and entry, and those that do not depend on rows."""
         task, dim = self._set_up(width)
-        factors = 2.0 + np.arange(width)
+        factors: Array = np.arange(2.0, width + 2.0)
         plain, scaled = self._marked(task, np.ones(width)), self._marked(task, factors)
         there = np.flatnonzero(plain != scaled)
         column = np.rint(scaled[there] / plain[there])

@@ -324,7 +324,7 @@ class DrawnEvaluation:
 
     def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
         """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
-        if trial is not self:
+        if id(trial) != id(self):
             raise TypeError(
                 "cuts of a structured risk are sampled at the point of the oracle calls only."
             )
