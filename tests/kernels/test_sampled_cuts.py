@@ -18,7 +18,7 @@ from maxmargin.core.sampling import Draw
 from maxmargin.kernels import RBF, KernelRows
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.kernels import sampled as kernel_span
+from maxmargin.risks.kernels import planes as kernel_span
 from maxmargin.risks.kernels.columns import STALE, HeldColumns
 from maxmargin.risks.kernels.pool import GrowingKernelRisk
 from maxmargin.risks.kernels.sampled import SampledKernelRisk

@@ -230,16 +230,18 @@ class SampledCuts:
     ) -> Steps:
         C, record = problem.C, bundle.record
         w, model, epsilon, guess, calm = state.w, problem.base * problem.n_blocks, np.nan, 1.0, 0
-        held = HELD_SAMPLES if self.line_search else 1
+        held = 1
         while True:
             drawn = yield Extend(self.n_drawn, int(rng.integers(2**63)), held)
             trial: Any = yield Evaluate(w)
+            on_lines = self.line_search and moves_along_lines(trial)
+            held = HELD_SAMPLES if on_lines else 1
             if not len(bundle):
                 epsilon = _epsilon(problem, trial.value)
             terms: Terms = trial.terms(trial, drawn)
             calm = 0 if terms.value > model + epsilon else calm + 1
             at, step = trial, None
-            if self.line_search and len(bundle) and moves_along_lines(trial):
+            if on_lines and len(bundle):
                 best: Any = yield Evaluate(state.w)  # evaluate again: the examples have changed
                 step = yield from search(problem, best, trial, guess)
                 if step > 0.0:

@@ -199,7 +199,8 @@ class Task(ABC):
         """The weights v whose scores at inputs with rows ``r`` equal those of ``w`` at rows ``r @ factor``.
 
         Optional, for kernels only: it makes fitted models smaller and predictions faster. If it returns None,
-        ``r @ factor`` is computed for every input.
+        ``r @ factor`` is computed for every input, and sampled cuts look for the weights of the rows in
+        joint features of the examples.
         """
         return None
 

@@ -100,11 +100,12 @@ def _measured(
     parts = [
         KernelPart(
             rows.take(slice(lo, lo + PIECE)),
+            coef.shape[1],
+            0,
+            0,
             problem.y[lo : lo + PIECE],
             problem.weight[lo : lo + PIECE],
             loss,
-            0,
-            0,
         )
         for lo in range(0, n, PIECE)
     ]

@@ -6,23 +6,17 @@ prove nothing.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.structured.kernel_inputs import forget_kernel, kernel_of
 from maxmargin.kernels.features import KernelFeatures
-from maxmargin.risks.kernels.sampled_structured import SampledStructuredRisk
+from maxmargin.risks.kernels.sampled_structured import GrowingStructuredRisk, SampledStructuredRisk
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
-
-#: maximum number of rows of all inputs together
-MOST_ROWS = 20_000
 
 
 class SampledModel(NamedTuple):
@@ -61,21 +55,15 @@ def fit_sampled_cuts(
     """Learn by sampled cuts of few examples, and store the certificate."""
     settings = estimator.kernel_method
     settings = SampledCuts() if isinstance(settings, str) else settings
-    if settings.constant_time:
-        raise ValueError("structured models do not support constant_time=True: leave it out.")
     if task.oracle_kind == "undergenerating":
         raise ValueError(
             f"the inference of {type(task).__name__} may miss the maximum, so the objective cannot be "
             "measured. Use kernel_method='map'."
         )
-    if rows.shape[0] > MOST_ROWS:
-        raise ValueError(
-            f"kernel_method='sampled' computes the kernel of all pairs of rows, and {rows.shape[0]} rows are "
-            f"more than {MOST_ROWS}. Use kernel_method='nystrom'."
-        )
     kernel = kernel_of(estimator, rows)
-    risk = SampledStructuredRisk(
-        copy.deepcopy(task),
+    kind = GrowingStructuredRisk if settings.constant_time else SampledStructuredRisk
+    risk = kind(
+        task,
         X,
         Y,
         rows,
@@ -85,33 +73,18 @@ def fit_sampled_cuts(
         sample_weight=weight,
     )
     result = estimator._minimize(risk, settings, regularizer=risk.regularizer)
-    bound = excess_bound(result.dual.record, result.objective, estimator.C, settings.delta)
+    objective = result.objective
+    if settings.constant_time:
+        objective = float("nan")
+        if settings.measure:
+            value = risk.measure(result.w)
+            objective = risk.regularizer.value(result.w) + estimator.C * value
+    bound = excess_bound(result.dual.record, objective, estimator.C, settings.delta)
     forget_kernel(estimator)
-    estimator._keep([replace(result, dual=None).claiming("measured")])
+    estimator._keep([replace(result, objective=objective, dual=None).claiming("measured")])
     estimator.kernel_method_ = "as asked"
     estimator.probabilistic_bound_ = bound
-    estimator.probabilistic_bound_is_vacuous_ = bool(not bound < result.objective)
+    estimator.probabilistic_bound_is_vacuous_ = bool(not bound < objective)
     estimator.kernel_values_ = risk.kernel_values
-    V, used = risk.coefficients(result.w)
-    return _without_idle_rows(
-        SampledModel(risk.task, V, KernelFeatures(kernel, rows)), task, X, Y, used
-    )
-
-
-def _without_idle_rows(
-    fit: SampledModel, task: Task, X: Sequence[Any], Y: Sequence[Any], used: IntArray
-) -> SampledModel:
-    """The same model with only the rows that its planes use, if the task supports it."""
-    used = used if len(used) else np.arange(1)
-    n = fit.features.rows.shape[0]
-    chosen = np.zeros((len(used), n))
-    chosen[np.arange(len(used)), used] = 1.0
-    w = fit.task.project_weights(fit.w, chosen)
-    if w is None:
-        return fit
-    small = copy.deepcopy(task)
-    none = np.zeros(len(used))
-    counts = [task.kernel_inputs(x).shape[0] for x in X]
-    empty = [np.broadcast_to(none, (count, len(used))) for count in counts]
-    small.setup([small.with_kernel_inputs(x, r) for x, r in zip(X, empty, strict=True)], Y)
-    return SampledModel(small, w, replace(fit.features, rows=fit.features.rows[used]))
+    ready, V, used = risk.model(result.w)
+    return SampledModel(ready, V, KernelFeatures(kernel, rows[used]))

@@ -21,14 +21,14 @@ from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels import KernelRows
 from maxmargin.kernels.functions import FloatMatrix
-from maxmargin.risks.kernels.sampled import SPARE, SampledKernelRisk
-from maxmargin.risks.kernels.shard import TILE, KernelPart, KernelShard
+from maxmargin.risks.kernels.planes import SPARE, SampledPlanes
+from maxmargin.risks.kernels.sampled import SampledKernelRisk
+from maxmargin.risks.kernels.shard import TILE, KernelPart, PlaneShard
 from maxmargin.risks.lines.evaluation import PinnedEvaluation
 
 
-class GrowingKernelRisk(SampledKernelRisk):
-    """A sum of hinge losses of a kernel's functions over the rows sampled last; parameters as for
-    :class:`SampledKernelRisk`."""
+class GrowingPlanes(SampledPlanes):
+    """Planes whose scores are known at the rows sampled last."""
 
     def _begin(self, n_columns: int) -> int:
         self._known: IntArray = np.empty(0, dtype=np.int64)
@@ -38,28 +38,6 @@ class GrowingKernelRisk(SampledKernelRisk):
         self._n_samples = 0
         return 0  # rows differ from plane to plane, so caching columns does not pay
 
-    def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
-        """The risk of the rows held."""
-        return self._pins.evaluate(w, is_upper=False)
-
-    @property
-    def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
-        return replace(super().offers, growing=self)
-
-    # -- rows ------------------------------------------------------------------------------------------
-
-    def extend(self, size: int, seed: int, held: int) -> IntArray:
-        """See :class:`maxmargin.core.contract.sampled.GrowingRisk`."""
-        rng = np.random.default_rng(seed)
-        drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
-        self._n_samples += 1
-        places = self._places[drawn]
-        self._last[places[places >= 0]] = self._n_samples
-        kept = np.flatnonzero(self._last > self._n_samples - held)
-        self._exchange(kept, drawn[places < 0])
-        return self._places[drawn]
-
     def _exchange(self, kept: IntArray, new: IntArray) -> None:
         """Hold the rows at the places ``kept`` and the rows ``new``."""
         first = not len(self._known)
@@ -68,13 +46,11 @@ class GrowingKernelRisk(SampledKernelRisk):
         self._known = np.concatenate([self._known[kept], new])
         self._last = np.concatenate([self._last[kept], np.full(len(new), self._n_samples)])
         self._places[self._known] = np.arange(len(self._known))
-        rows, y = self._rows.take(self._known), self._y[self._known]
-        weight = self._weight[self._known] * (self.n_all / len(self._known))
-        part = KernelPart(rows, y, weight, self._loss, self._slots, 0)
+        part = self._part(self._known, 0)
         if first:
-            self.engine.open(KernelShard, [part])
+            self.engine.open(self._shard, [part])
         else:
-            self.engine.gather(KernelShard.exchange, part, kept, planes)
+            self.engine.gather(self._shard.exchange, part, kept, planes)
 
     # -- planes ----------------------------------------------------------------------------------------
 
@@ -109,7 +85,7 @@ class GrowingKernelRisk(SampledKernelRisk):
     def _add_products(self, slot: int, ids: IntArray, coef: Array, scores: Array) -> None:
         products = np.zeros(self._slots)
         planes = {**self._planes, slot: (ids, coef)}
-        [there] = self.engine.gather(KernelShard.planes_at, self._places[ids], max(planes) + 1)
+        [there] = self.engine.gather(PlaneShard.planes_at, self._places[ids], max(planes) + 1)
         used = np.array(sorted(planes))
         products[used] = np.einsum("kij,ij->k", there[used], coef)
         self._gram[slot], self._gram[:, slot] = products, products
@@ -118,3 +94,32 @@ class GrowingKernelRisk(SampledKernelRisk):
     def _is_crowded(self, n_needed: int) -> bool:
         """Whether most planes are unused: new rows need kernel values for all of them."""
         return len(self._planes) > 2 * n_needed + SPARE or super()._is_crowded(n_needed)
+
+
+class GrowingKernelRisk(GrowingPlanes, SampledKernelRisk):
+    """A sum of hinge losses of a kernel's functions over the rows sampled last; parameters as for
+    :class:`SampledKernelRisk`."""
+
+    def _part(self, rows: IntArray | slice, n_columns: int) -> KernelPart:
+        part = super()._part(rows, n_columns)
+        return replace(part, weight=part.weight * (self.n_all / len(part.rows)))
+
+    def evaluate(self, w: Array, *, exact: bool = True) -> PinnedEvaluation:
+        """The risk of the rows held."""
+        return self._pins.evaluate(w, is_upper=False)
+
+    @property
+    def offers(self) -> Capabilities:
+        """See :class:`maxmargin.core.Risk`."""
+        return replace(super().offers, growing=self)
+
+    def extend(self, size: int, seed: int, held: int) -> IntArray:
+        """See :class:`maxmargin.core.contract.sampled.GrowingRisk`."""
+        rng = np.random.default_rng(seed)
+        drawn = np.sort(rng.choice(self.n_all, min(size, self.n_all), replace=False, shuffle=False))
+        self._n_samples += 1
+        places = self._places[drawn]
+        self._last[places[places >= 0]] = self._n_samples
+        kept = np.flatnonzero(self._last > self._n_samples - held)
+        self._exchange(kept, drawn[places < 0])
+        return self._places[drawn]

@@ -3,58 +3,38 @@
 
     R(f, b) = sum_i s_i loss(y_i, f(x_i) + b)         f a function of the kernel's space, b free or none
 
-Every plane is a short sum of kernel functions, g = sum_j coef_j k(z_j, .), over sampled rows z_j, and
-every point is a combination of planes. For each plane, its rows, its coefficients and its scores at all
-n rows are stored,
-
-    s(x_i) = sum_j coef_j k(z_j, x_i)         n r kernel values, the only ones ever needed
-
-Then a point f = sum_k c_k g_k needs no kernel values: its scores are sum_k c_k s_k, and |f|^2 = c'G c with
-G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj). A point is the short vector of the c_k, followed by b. (Compare
-:mod:`maxmargin.risks.scores.wide`, where planes contain all rows and features are explicit.)
-
-Columns k(z_j, .) of rows that were sampled before are reused while they fit in memory. Slots of planes
-that the bundle has dropped are reused for new ones. Points that still need such a plane become planes
-themselves (:meth:`SampledKernelRisk.tidy`).
+Planes, points, and their scores are those of :mod:`maxmargin.risks.kernels.planes`; a point is the short
+vector of the c_k, followed by b. (Compare :mod:`maxmargin.risks.scores.wide`, where planes contain all rows
+and features are explicit.)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from maxmargin.core.contract.evaluation import OracleKind
-from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.cut import Cut
-from maxmargin.core.engine import Engine, SerialEngine
+from maxmargin.core.engine import Engine
 from maxmargin.core.sampling import Draw, Terms, is_whole, spread_of
-from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
+from maxmargin.core.vectors import Array, IntArray, SparseVector
 from maxmargin.kernels import KernelRows
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.risks.kernels.columns import (
     Bases,
     Drawn,
-    HeldColumns,
     gradient_of,
     pattern_of,
     require_hinge,
 )
 from maxmargin.risks.kernels.cut_by_row import CutByRow
-from maxmargin.risks.kernels.shard import Basis, KernelPart, KernelShard, offsets_of
+from maxmargin.risks.kernels.planes import SampledPlanes
+from maxmargin.risks.kernels.shard import KernelPart, KernelShard, offsets_of
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.risks.scores.wide_columns import GramNorm
-
-#: minimum and maximum number of planes held at a time
-MIN_SLOTS, MAX_SLOTS = 48, 1000
-#: slots kept free before an iteration: for its plane, a rejected plane, and points that become planes
-SPARE = 7
-#: maximum number of shards, and minimum number of rows of a shard
-MAX_SHARDS, SHARD_ROWS = 32, 2048
 
 
 class SampledKernelEvaluation(PinnedEvaluation):
@@ -88,7 +68,7 @@ class SampledKernelEvaluation(PinnedEvaluation):
         return self._risk.sampled_cut(self, draw, whole)
 
 
-class SampledKernelRisk:
+class SampledKernelRisk(SampledPlanes):
     """A sum of hinge losses of a kernel's functions, over combinations of sampled planes.
 
     Parameters
@@ -121,9 +101,7 @@ class SampledKernelRisk:
         Number of kernel values computed so far.
     """
 
-    oracle: OracleKind = "sampled"
-    lower_bound = 0.0
-    n_blocks = 1
+    _shard = KernelShard
 
     def __init__(
         self,
@@ -138,29 +116,17 @@ class SampledKernelRisk:
         change: int = 0,
         engine: Engine | None = None,
     ) -> None:
-        self._rows, self._y, self._loss = rows, np.ascontiguousarray(y), loss
+        self._y, self._loss = np.ascontiguousarray(y), loss
         loss.check_labels(self._y)
         require_hinge(loss, self._y)
-        self.n_all = len(rows)
-        self._weight = check_weights(weight, self.n_all)
-        self._outputs = loss.n_outputs() or 1
-        self.n_columns, self.n_examples = self._outputs, self.n_all
+        self._weight = check_weights(weight, len(rows))
         self._diagonal = np.sqrt(np.maximum(0.0, rows.diagonal()))
-        self.engine: Engine = engine or SerialEngine()
-        self.kernel_values = 0
-        self._pins = ScoreCache(self.engine, 1, partial(SampledKernelEvaluation, self))
-        # half for planes (their scores and row states), half for kernel columns
-        each, half = rows.dtype.itemsize, memory // 2
-        per_plane = max(1, self.n_all * (each * self._outputs + 1))
-        self._slots = int(np.clip(half // per_plane, MIN_SLOTS, MAX_SLOTS))
-        n_columns = self._begin(min(self.n_all, half // max(1, each * self.n_all)))
-        self._held = HeldColumns(n_columns)
-        n_free = self._outputs if fit_intercept else 0
-        self.dim = self._slots + n_free
-        self._gram: Array = np.zeros((self._slots, self._slots))
+        k = loss.n_outputs() or 1
+        super().__init__(rows, k, memory, k if fit_intercept else 0, engine)
+        self.n_columns, self.n_examples = k, self.n_all
+        self._pins = ScoreCache(self.engine, self.n_shards, partial(SampledKernelEvaluation, self))
         self._bases = Bases(change) if change else None
-        #: by slot: the rows of a plane, ascending, and their coefficients
-        self._planes: dict[int, tuple[IntArray, Array]] = {}
+        n_free = self.dim - self._slots
         self.regularizer = GramNorm(
             free=np.arange(self._slots, self.dim),
             free_bound=self._free_bound(C),
@@ -174,29 +140,25 @@ class SampledKernelRisk:
         lengths = np.sqrt(self._diagonal**2 + 1.0) if n_free else self._diagonal
         self._spread = self.n_all * apart * float((self._weight * lengths).max(initial=0.0))
 
-    def _begin(self, n_columns: int) -> int:
-        """Open the shards; return how many kernel columns they may cache."""
-        #: rows known to the shards, in their order
-        self._known: IntArray = np.arange(self.n_all)
-        self._open(n_columns)
-        return n_columns
+    def _part(self, rows: IntArray | slice, n_columns: int) -> KernelPart:
+        own = super()._part(rows, n_columns)
+        return KernelPart(
+            own.rows,
+            self._outputs,
+            self._slots,
+            n_columns,
+            self._y[rows],
+            self._weight[rows],
+            self._loss,
+        )
 
-    def _open(self, n_columns: int) -> None:
-        n_shards = int(np.clip(self.n_all // SHARD_ROWS, 1, MAX_SHARDS))
-        bounds = [round(k * self.n_all / n_shards) for k in range(n_shards + 1)]
-        parts = [
-            KernelPart(
-                self._rows.take(slice(lo, hi)),
-                self._y[lo:hi],
-                self._weight[lo:hi],
-                self._loss,
-                self._slots,
-                n_columns,
-            )
-            for lo, hi in pairwise(bounds)
-        ]
-        self.engine.open(KernelShard, parts)
-        self._pins.n_shards = n_shards
+    def _evaluations(self) -> Any:
+        return self._pins.with_scores()
+
+    def _keep(self, needed: set[int]) -> None:
+        super()._keep(needed)
+        if self._bases is not None:
+            self._bases.keep(needed)
 
     def _free_bound(self, C: float) -> float:
         """A bound on an optimal intercept: see ``free_bound`` of linear estimators."""
@@ -208,17 +170,6 @@ class SampledKernelRisk:
     def _top(self) -> float:
         terms = self._loss.dual_terms(self._y[:1])
         return 1.0 if terms is None else terms.largest_demand
-
-    def _times_gram(self, u: Array) -> Array:
-        out = np.zeros(len(u))
-        m = max(self._planes, default=-1) + 1
-        out[:m] = self._gram[:m, :m] @ u[:m]
-        return out
-
-    @property
-    def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(numbered_planes=self)
 
     # -- points ----------------------------------------------------------------------------------------
 
@@ -234,12 +185,6 @@ class SampledKernelRisk:
         if self.dim > self._slots:
             intercept[:] = w[self._slots :]
         return rows[there], coef[there], intercept
-
-    def _combined(self, factors: Array) -> tuple[IntArray, Array]:
-        used = [int(k) for k in np.flatnonzero(factors)]
-        if not used:
-            return np.empty(0, dtype=np.int64), np.zeros((0, self._outputs))
-        return _summed([(self._planes[k][0], factors[k] * self._planes[k][1]) for k in used])
 
     # -- planes ----------------------------------------------------------------------------------------
 
@@ -326,80 +271,6 @@ class SampledKernelRisk:
         self._bases.add(slot, Drawn(at.pattern, error, spread_of(draw, terms)))
         self._bases.spend(m)
 
-    def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
-        """Store a plane of these rows, added to the plane ``base`` if there is one."""
-        free = sorted(set(range(self._slots)).difference(self._planes))
-        if not free:
-            raise RuntimeError("all slots for planes are taken: call tidy() in time.")
-        slot = free[0]
-        order = np.argsort(ids, kind="stable")
-        ids, coef = ids[order], coef[order]
-        columns, held, keep = self._held.places(ids)
-        front = np.concatenate([np.flatnonzero(held), np.flatnonzero(~held)])
-        fresh = ids[~held]
-        basis = Basis(
-            columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype)
-        )
-        scores = np.concatenate(self.engine.gather(KernelShard.add_plane, slot, basis, base))
-        self._held.keep(fresh[:keep], columns[basis.n_held :])
-        self.kernel_values += len(fresh) * len(self._known)
-        if base is not None:
-            ids, coef = _summed([self._planes[base], (ids, coef)])
-        self._add_products(slot, ids, coef, scores)
-        return slot
-
-    def _add_products(self, slot: int, ids: IntArray, coef: Array, scores: Array) -> None:
-        products = np.zeros(self._slots)
-        planes = {**self._planes, slot: (ids, coef)}
-        for k, (rows, own) in planes.items():
-            products[k] = np.vdot(own, scores[rows])
-        self._gram[slot], self._gram[:, slot] = products, products
-        self._planes = planes
-
-    # -- slots -----------------------------------------------------------------------------------------
-
-    def tidy(self, state: Any) -> None:
-        """Free slots between two iterations, if there are too few, by dropping unused planes.
-
-        Planes of the bundle keep their slots. Points that are combinations become planes themselves. Both
-        representations are valid, so Ctrl-C may come at any time.
-        """
-        state.dual = None  # it would not prove a bound
-        needed = {int(k) for plane in state.memory.planes for k in _slots_of(plane, self._slots)}
-        if not self._is_crowded(len(needed)):
-            return
-        state.w = self._as_plane(state.w, needed)
-        for evaluation in self._pins.with_scores():
-            evaluation.rename(self._as_plane(evaluation.w, needed))
-        self._planes = {k: plane for k, plane in self._planes.items() if k in needed}
-        if self._bases is not None:
-            self._bases.keep(needed)
-
-    def _is_crowded(self, n_needed: int) -> bool:
-        """Whether unused planes must be dropped, with ``n_needed`` planes in the bundle."""
-        return self._slots - len(self._planes) < SPARE
-
-    def _as_plane(self, w: Array, needed: set[int]) -> Array:
-        factors = w[: self._slots]
-        used = np.flatnonzero(factors)
-        if len(used) > 1:
-            taken = needed.union(int(k) for k in used)
-            slot = next(k for k in range(self._slots) if k not in taken and k not in self._planes)
-            self._combine_into(slot, factors)
-            w = np.concatenate([np.zeros(self._slots), w[self._slots :]])
-            w[slot] = 1.0
-            used = np.array([slot])
-        needed.update(int(k) for k in used)
-        return frozen(w)
-
-    def _combine_into(self, slot: int, factors: Array) -> None:
-        plane = self._combined(factors)
-        products = self._gram @ factors
-        self.engine.gather(KernelShard.mix_plane, slot, factors)
-        products[slot] = float(factors @ products)
-        self._gram[slot], self._gram[:, slot] = products, products
-        self._planes = {**self._planes, slot: plane}
-
     # -- evaluations -----------------------------------------------------------------------------------
 
     def scores(self, at: PinnedEvaluation) -> Array:
@@ -414,16 +285,3 @@ class SampledKernelRisk:
         point = at.point
         parts = self._pins.ask((point,), KernelShard.gradient, point.key, gather=True)
         return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])
-
-
-def _summed(planes: list[tuple[IntArray, Array]]) -> tuple[IntArray, Array]:
-    """A sum of planes: its rows, ascending, and their coefficients."""
-    rows, place = np.unique(np.concatenate([own for own, _ in planes]), return_inverse=True)
-    parts = np.concatenate([coef for _, coef in planes])
-    columns = [np.bincount(place, part, len(rows)) for part in parts.T]
-    return rows, np.stack(columns, axis=1)
-
-
-def _slots_of(plane: Any, n_slots: int) -> IntArray:
-    where = plane.indices if isinstance(plane, SparseVector) else np.flatnonzero(plane)
-    return np.asarray(where[where < n_slots], dtype=np.int64)

@@ -19,15 +19,22 @@ TILE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KernelPart:
-    """Rows of a shard, with labels and weights, and its capacity for planes and kernel columns."""
+class PlanePart:
+    """Rows of a shard, and its capacity for planes and kernel columns."""
 
     rows: KernelRows
+    outputs: int
+    slots: int
+    n_columns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelPart(PlanePart):
+    """The same with labels, weights, and a loss."""
+
     y: Any
     weight: Array
     loss: ScoreLoss
-    slots: int
-    n_columns: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,40 +51,18 @@ class Basis:
     coef: FloatMatrix
 
 
-class KernelShard(LossShard):
-    """Some rows. Points are combinations of planes, then free coordinates: one per output, or none."""
+class PlaneShard:
+    """The scores of planes at some rows. Points are combinations of planes."""
 
-    def __init__(self, part: KernelPart) -> None:
-        super().__init__()
-        self._loss, self._slots = part.loss, part.slots
-        self._outputs = part.loss.n_outputs() or 1
-        self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
-        self._n = len(part.rows)
+    def __init__(self, part: PlanePart) -> None:
+        self._slots, self._outputs = part.slots, part.outputs
+        self._chunks, self._n = _tiles(part.rows), len(part.rows)
         self._planes: FloatMatrix = np.zeros((part.slots, self._n * self._outputs), part.rows.dtype)
         self._columns: FloatMatrix = np.zeros((part.n_columns, self._n), part.rows.dtype)
 
-    @property
-    def _labels(self) -> tuple[Any, Any]:
-        return self._y, self._weight
-
-    @property
-    def _offset(self) -> Array | None:
-        return None
-
-    def plane_of(self, gradient: Array) -> Vector:
-        """Not used: planes are sampled."""
-        raise NotImplementedError
-
-    # -- points ----------------------------------------------------------------------------------------
-
-    def scores_at(self, w: Array) -> Array:
-        """The scores of a point; needs no kernel values."""
-        scores = self._mixed(w[: self._slots]).astype(np.float64)
-        free = w[self._slots :]
-        if self._loss.n_outputs() is None:
-            return scores + free[0] if len(free) else scores
-        scores = scores.reshape(-1, self._outputs)
-        return scores + free if len(free) else scores
+    def mixed(self, factors: Array) -> FloatMatrix:
+        """The scores of a combination of planes."""
+        return self._mixed(factors).reshape(self._n, self._outputs)
 
     def _mixed(self, factors: Array) -> FloatMatrix:
         used = np.flatnonzero(factors)
@@ -114,13 +99,9 @@ class KernelShard(LossShard):
         mixed = self._mixed(factors)
         self._planes[slot, : len(mixed)] = mixed
 
-    def gradient(self, key: int) -> tuple[float, Array]:
-        """Offset and derivative of the loss at stored scores."""
-        return self._loss.cut(self._at(key), *self._labels)
-
     # -- other rows ------------------------------------------------------------------------------------
 
-    def exchange(self, part: KernelPart, kept: IntArray, planes: FloatMatrix) -> None:
+    def exchange(self, part: PlanePart, kept: IntArray, planes: FloatMatrix) -> None:
         """Hold other rows: first those of before at the places ``kept``, then new ones, with the scores of
         all planes there, one row per plane."""
         n_old, n_kept = self._n * self._outputs, len(kept) * self._outputs
@@ -134,14 +115,54 @@ class KernelShard(LossShard):
             self._planes = np.zeros((self._slots, 2 * size), self._planes.dtype)
         self._planes[: len(planes), :n_kept] = old
         self._planes[: len(planes), n_kept:size] = planes
-        self._chunks, self._y, self._weight = _tiles(part.rows), part.y, part.weight
-        self._n = len(part.rows)
-        self._scores.clear()
+        self._chunks, self._n = _tiles(part.rows), len(part.rows)
 
     def planes_at(self, places: IntArray, n_planes: int) -> Array:
         """The scores of the first planes at some of the rows: planes by rows by outputs."""
         here = self._planes[:n_planes, : self._n * self._outputs]
         return here.reshape(n_planes, self._n, self._outputs)[:, places].astype(np.float64)
+
+
+class KernelShard(LossShard, PlaneShard):
+    """Some rows. Points are combinations of planes, then free coordinates: one per output, or none."""
+
+    def __init__(self, part: KernelPart) -> None:
+        LossShard.__init__(self)
+        PlaneShard.__init__(self, part)
+        self._loss, self._y, self._weight = part.loss, part.y, part.weight
+
+    @property
+    def _labels(self) -> tuple[Any, Any]:
+        return self._y, self._weight
+
+    @property
+    def _offset(self) -> Array | None:
+        return None
+
+    def plane_of(self, gradient: Array) -> Vector:
+        """Not used: planes are sampled."""
+        raise NotImplementedError
+
+    # -- points ----------------------------------------------------------------------------------------
+
+    def scores_at(self, w: Array) -> Array:
+        """The scores of a point; needs no kernel values."""
+        scores = self._mixed(w[: self._slots]).astype(np.float64)
+        free = w[self._slots :]
+        if self._loss.n_outputs() is None:
+            return scores + free[0] if len(free) else scores
+        scores = scores.reshape(-1, self._outputs)
+        return scores + free if len(free) else scores
+
+    def gradient(self, key: int) -> tuple[float, Array]:
+        """Offset and derivative of the loss at stored scores."""
+        return self._loss.cut(self._at(key), *self._labels)
+
+    def exchange(self, part: KernelPart, kept: IntArray, planes: FloatMatrix) -> None:  # type: ignore[override]
+        """Hold other rows, with their labels."""
+        super().exchange(part, kept, planes)
+        self._y, self._weight = part.y, part.weight
+        self._scores.clear()
 
 
 def _tiles(rows: KernelRows) -> list[KernelRows]:
