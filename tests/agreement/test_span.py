@@ -171,8 +171,7 @@ def test_columns_can_be_written_down(max_planes: int | None) -> None:
 
 
 @pytest.mark.usefixtures("seven_shards")
-@pytest.mark.parametrize("loss", [Hinge(), Logistic()])
-@pytest.mark.parametrize("max_planes", [None, 20])
+@pytest.mark.parametrize(("loss", "max_planes"), [(Hinge(), None), (Logistic(), 20)])
 def test_a_fit_whose_workers_die_starts_again(loss: Any, max_planes: int | None) -> None:
     X, y = wide(n=150, d=300)
     engine = RebuildingEngine(0, rate=0.0)
