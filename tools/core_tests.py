@@ -45,7 +45,9 @@ def uv(*arguments: str) -> str:
     ).stdout
 
 
-def run(folder: Path, python: str, resolution: str, package: str, selection: list[str]) -> int:
+def run(
+    folder: Path, python: str, resolution: str, package: str, readme: bool, selection: list[str]
+) -> int:
     """Make the environment in this folder, and return the exit code of the tests."""
     uv("venv", "--quiet", "--python", python, str(folder / "env"))
     scripts = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
@@ -57,16 +59,22 @@ def run(folder: Path, python: str, resolution: str, package: str, selection: lis
         print("uv reaches no package index", file=sys.stderr)
         return NOT_RUN
     uv(*into, "--resolution", resolution, package)
-    # the tools of the tests must not change what was installed, and need not be old themselves
-    frozen = folder / "installed.txt"
-    installed = uv("pip", "freeze", "--quiet", "--python", interpreter).splitlines()
-    frozen.write_text("\n".join(line for line in installed if not line.startswith("maxmargin")))
-    uv(*into, "--constraint", str(frozen), *TOOLS)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compile packages once, not in every process
     environment |= {"MAXMARGIN_QUIET": "1", "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
     subprocess.run([interpreter, "-m", "maxmargin", "versions"], check=True, env=environment)
+    if (
+        readme
+    ):  # before the tools of the tests are there; what it compiles is in the cache for the tests
+        (folder / "empty").mkdir()
+        script = [interpreter, str(ROOT / "tools" / "run_readme.py"), str(ROOT / "README.md")]
+        subprocess.run(script, check=True, cwd=folder / "empty", env=environment)
+    # the tools of the tests must not change what was installed, and need not be old themselves
+    frozen = folder / "installed.txt"
+    installed = uv("pip", "freeze", "--quiet", "--python", interpreter).splitlines()
+    frozen.write_text("\n".join(line for line in installed if not line.startswith("maxmargin")))
+    uv(*into, "--constraint", str(frozen), *TOOLS)
     options = ("-q", "-p", "no:cacheprovider", "--durations=5")
     tests = [interpreter, "-m", "pytest", *options, *selection]
     return subprocess.run(tests, cwd=ROOT, env=environment).returncode
@@ -84,10 +92,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--package", default=str(ROOT), help="an sdist or a wheel (default: the source)"
     )
+    parser.add_argument(
+        "--readme", action="store_true", help="first run README.md, with nothing else installed"
+    )
     parser.add_argument("tests", nargs="*", default=list(CORE), help="default: the core tests")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        return run(Path(folder), chosen.python, chosen.resolution, chosen.package, chosen.tests)
+        where, how = Path(folder), (chosen.python, chosen.resolution, chosen.package)
+        return run(where, *how, chosen.readme, chosen.tests)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,14 @@ def one_row(seed=0, n=30, d=3, K=3):
     return X, [int(k) for k in rng.permutation(np.arange(n) % K)]
 
 
-@pytest.mark.parametrize("make", [Rows, WrongRows])
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
 @pytest.mark.parametrize(
-    "constraints", [{}, {"fixed": {1: 0.3, 5: -0.2}}, {"nonnegative": [0, 4, 7]}]
+    ("make", "constraints"),
+    [
+        (Rows, {}),
+        (WrongRows, {"fixed": {1: 0.3, 5: -0.2}}),
+        (WrongRows, {"nonnegative": [0, 4, 7]}),
+    ],
 )
 def test_one_possible_h_is_the_convex_problem(make, solver, constraints):
     X, Y = one_row()

@@ -83,7 +83,7 @@ def test_no_point_nearby_is_better(measure):
     sign = 2.0 * y - 1
     F = objective(measure, X, sign)
     assert F(svc.coef_[0]) == pytest.approx(svc.objective_, rel=1e-9)
-    nearby = scipy_minimize(F, svc.coef_[0], method="Nelder-Mead", options={"maxfev": 400})
+    nearby = scipy_minimize(F, svc.coef_[0], method="Nelder-Mead", options={"maxfev": 200})
     assert nearby.fun >= svc.lower_bound_ * (1 - 1e-9)
     assert F(np.zeros(X.shape[1])) >= svc.objective_
 

@@ -94,7 +94,7 @@ def test_other_C_go_on_from_the_planes() -> None:
 def test_combinations_of_planes_are_a_risk_with_minorants() -> None:
     X, y = wide(n=12, d=30)
     risk = ScoreRisk(X, y, Hinge(), intercept=0.5)
-    span = risk.in_span(SquaredNorm())
+    span = risk.in_span(SquaredNorm(), 40)
     rng = np.random.default_rng(0)
     Z = np.hstack([X.toarray(), np.full((12, 1), 0.5)])
     points, seen, cuts = [np.zeros(span.dim)], [np.zeros(31)], []
@@ -171,8 +171,7 @@ def test_columns_can_be_written_down(max_planes: int | None) -> None:
 
 
 @pytest.mark.usefixtures("seven_shards")
-@pytest.mark.parametrize("loss", [Hinge(), Logistic()])
-@pytest.mark.parametrize("max_planes", [None, 20])
+@pytest.mark.parametrize(("loss", "max_planes"), [(Hinge(), None), (Logistic(), 20)])
 def test_a_fit_whose_workers_die_starts_again(loss: Any, max_planes: int | None) -> None:
     X, y = wide(n=150, d=300)
     engine = RebuildingEngine(0, rate=0.0)

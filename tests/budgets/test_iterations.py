@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.data import datasets, require
+from tests.nightly import first
 
 from maxmargin import LinearSVC, minimize
 from maxmargin.losses import CrammerSinger, Hinge
@@ -94,7 +95,7 @@ def test_iterations_do_not_grow_with_n():
     X, y = require(datasets.covtype)
     order = np.random.default_rng(0).permutation(X.shape[0])
     counts = []
-    for n in (10_000, 100_000, 500_000):
+    for n in (10_000, 500_000):
         rows = order[:n]
         svc = LinearSVC(1e4 / n, tol=1e-3, solver=CuttingPlane()).fit(X[rows], y[rows] == 2)
         assert svc.converged_
@@ -103,7 +104,7 @@ def test_iterations_do_not_grow_with_n():
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["covtype", "rcv1"])
+@pytest.mark.parametrize("name", first(1, ["rcv1", "covtype"]))
 def test_the_line_search_halves_the_iterations(name):
     # C selected by held-out accuracy; benchmarks/iterations.py does the same with MNIST and prints the table
     if name == "covtype":

@@ -43,8 +43,13 @@ def run(code, cache):
 
 
 def test_import_costs_less_than_half_of_what_it_imports(tmp_path):
-    peers, ours = min((run(IMPORT, tmp_path) for _ in range(3)), key=lambda pair: pair[1])
-    assert peers + ours <= 1.5 * peers, (peers, ours)
+    times = []
+    for _ in range(3):  # a busy machine can take longer once
+        peers, ours = run(IMPORT, tmp_path)
+        times.append((peers, ours))
+        if peers + ours <= 1.5 * peers:
+            return
+    raise AssertionError(times)
 
 
 @pytest.mark.nightly

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+from tests.nightly import first
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.risks import CompletedRisk
@@ -45,7 +46,7 @@ def pairs(task):
     return task.outputs
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", first(12, range(24)))  # every task with every solver
 def test_the_objective_never_rises(seed):
     rng = np.random.default_rng(seed)
     task = [Rows(), WrongRows(), MultipleInstance()][seed % 3]

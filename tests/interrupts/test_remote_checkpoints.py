@@ -32,7 +32,7 @@ def samples():
 
 def _svc(**options):
     solver = DualCoordinate(blocks=4, dealing="shards")
-    return LinearSVC(tol=1e-6, **{"solver": solver, **options})
+    return LinearSVC(tol=1e-4, **{"solver": solver, **options})
 
 
 def _names(store):
@@ -66,7 +66,7 @@ def test_shards_write_and_read_their_own_multipliers(store, samples, monkeypatch
     assert again.history_[3]["lower_bound"] >= first.lower_bound_ - 1e-9 * abs(first.lower_bound_)
     assert [record["iteration"] for record in again.history_[:5]] == [1, 2, 3, 4, 5]
     straight = _svc().fit(*samples)
-    assert again.objective_ == pytest.approx(straight.objective_, rel=2e-6)
+    assert again.objective_ == pytest.approx(straight.objective_, rel=2e-4)
 
 
 def test_other_solvers_and_errors(store, samples):
