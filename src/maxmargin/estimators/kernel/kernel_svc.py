@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +43,7 @@ from maxmargin.kernels import Kernel
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class KernelSVC(KernelDecision, KernelMachine):
     """Support vector classification with kernels and a certificate.
 
@@ -153,50 +154,27 @@ class KernelSVC(KernelDecision, KernelMachine):
     0.99
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        method: Any = "auto",
-        multi_class: str = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        decision_function_shape: str = "ovr",
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_kernel_values: float = 1e11,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.method = method
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.tol = tol
-        self.memory = memory
-        self.max_kernel_values = max_kernel_values
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    method: Any = "auto"
+    multi_class: str = "auto"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    decision_function_shape: str = "ovr"
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_kernel_values: float = 1e11
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented

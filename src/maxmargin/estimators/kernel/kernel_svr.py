@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from maxmargin.losses import EpsilonInsensitive
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
     """Support vector regression with kernels and a certificate.
 
@@ -106,49 +108,28 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
     array([1.])
     """
 
-    n_support_: Any
+    n_support_: Any = field(init=False)
     _methods = ("auto", "exact", "nystrom")
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        epsilon: float = 0.1,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        method: Any = "auto",
-        fit_intercept: bool = True,
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_kernel_values: float = 1e11,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.memory = memory
-        self.max_kernel_values = max_kernel_values
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    epsilon: float = 0.1
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    method: Any = "auto"
+    fit_intercept: bool = True
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_kernel_values: float = 1e11
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -61,6 +61,7 @@ class Fitted(NamedTuple):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     """Detection of outliers by a one-class SVM with a certificate.
 
@@ -135,44 +136,28 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     array([ 1, -1])
     """
 
-    C_: float
-    offset_: float
-    _weights: Array | None = None
-    n_support_: IntArray
+    C_: float = field(init=False)
+    offset_: float = field(init=False)
+    _weights: Array | None = field(default=None, init=False)
+    n_support_: IntArray = field(init=False)
     method = "exact"
     max_kernel_values = math.inf
     warm_start = False
 
-    def __init__(
-        self,
-        nu: float = 0.5,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.memory = memory
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    nu: float = 0.5
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented

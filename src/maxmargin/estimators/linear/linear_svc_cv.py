@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from maxmargin.estimators.validation import loaded, require_two_classes
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LinearSVCCV(Probabilities, CrossValidation):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
@@ -118,46 +120,26 @@ class LinearSVCCV(Probabilities, CrossValidation):
     _trained = LinearSVC
     _powers = (-4, 4)
     _of_best = ("coef_", "intercept_")
-    best_estimator_: LinearSVC
+    best_estimator_: LinearSVC = field(init=False)
 
-    def __init__(
-        self,
-        Cs: Any = 10,
-        *,
-        cv: Any = None,
-        class_weights: Any = None,
-        scoring: Any = None,
-        loss: Any = "hinge",
-        refit: bool = True,
-        prune: bool = False,
-        tol: Any = 1e-3,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        penalize_intercept: bool = True,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.class_weights = class_weights
-        self.scoring = scoring
-        self.loss = loss
-        self.refit = refit
-        self.prune = prune
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.penalize_intercept = penalize_intercept
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    Cs: Any = 10
+    _: KW_ONLY
+    cv: Any = None
+    class_weights: Any = None
+    scoring: Any = None
+    loss: Any = "hinge"
+    refit: bool = True
+    prune: bool = False
+    tol: Any = 1e-3
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    penalize_intercept: bool = True
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @property
     def estimator(self) -> LinearSVC:

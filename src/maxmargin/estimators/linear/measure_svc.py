@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from maxmargin.solvers import Auto
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class MeasureSVC(LinearDecision, CertifiedEstimator):
     """Linear binary classification that optimizes a non-decomposable metric, with a certificate.
 
@@ -117,54 +119,29 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     (0.61, 0.2)
     """
 
-    def __init__(
-        self,
-        measure: Any = "f1",
-        C: float = 1.0,
-        *,
-        beta: float = 1.0,
-        k: int | None = None,
-        rescaling: str = "margin",
-        tol: Any = 1e-3,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.measure = measure
-        self.C = C
-        self.beta = beta
-        self.k = k
-        self.rescaling = rescaling
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    measure: Any = "f1"
+    C: float = 1.0
+    _: KW_ONLY
+    beta: float = 1.0
+    k: int | None = None
+    rescaling: str = "margin"
+    tol: Any = 1e-3
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented

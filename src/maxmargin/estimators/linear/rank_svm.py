@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ _NOT_ROUTED = (
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class RankSVM(RegressorMixin, CertifiedEstimator):
     """Linear ranking with a certificate: scores that sort the samples of each query by ``y``.
 
@@ -116,50 +118,27 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     (1.0, 'exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: Any = 1e-3,
-        loss: str = "pairs",
-        pair_weight: Any = "equal",
-        query_weight: str = "pairs",
-        k: int | None = None,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.pair_weight = pair_weight
-        self.query_weight = query_weight
-        self.k = k
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    C: float = 1.0
+    _: KW_ONLY
+    tol: Any = 1e-3
+    loss: str = "pairs"
+    pair_weight: Any = "equal"
+    query_weight: str = "pairs"
+    k: int | None = None
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented

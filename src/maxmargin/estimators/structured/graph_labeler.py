@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ from maxmargin.tasks.graphs.programs import Relaxed
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class GraphLabeler(CertifiedEstimator):
     """Labeling of the nodes of graphs and grids, trained with a large margin and a certificate.
 
@@ -104,42 +106,23 @@ class GraphLabeler(CertifiedEstimator):
     ('exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        edges: str = "full",
-        inference: str = "auto",
-        tol: Any = 5e-2,
-        cost: Any = None,
-        prior: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.C = C
-        self.edges = edges
-        self.inference = inference
-        self.tol = tol
-        self.cost = cost
-        self.prior = prior
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    C: float = 1.0
+    _: KW_ONLY
+    edges: str = "full"
+    inference: str = "auto"
+    tol: Any = 5e-2
+    cost: Any = None
+    prior: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented

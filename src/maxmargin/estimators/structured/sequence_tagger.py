@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ from maxmargin.tasks.chains.chain import Chain
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     """Sequence labeling by a linear chain, trained with a large margin and a certificate.
 
@@ -153,64 +155,34 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     ('exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        tol: Any = 5e-2,
-        loss: str = "hinge",
-        cost: Any = None,
-        forbidden_transitions: Any = None,
-        order: int = 1,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        partial: str | None = None,
-        prior: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.cost = cost
-        self.forbidden_transitions = forbidden_transitions
-        self.order = order
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.partial = partial
-        self.prior = prior
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    C: float = 0.1
+    _: KW_ONLY
+    tol: Any = 5e-2
+    loss: str = "hinge"
+    cost: Any = None
+    forbidden_transitions: Any = None
+    order: int = 1
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    min_count: int = 1
+    n_hashed: int | None = None
+    partial: str | None = None
+    prior: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
 
     @certified_fit
     @documented

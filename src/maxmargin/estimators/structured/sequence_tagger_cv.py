@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from maxmargin.solvers import AutoStructured
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SequenceTaggerCV(CrossValidation):
     """Sequence labeling by a linear chain, with C chosen by cross-validation.
 
@@ -87,54 +89,30 @@ class SequenceTaggerCV(CrossValidation):
     _trained = SequenceTagger
     _powers = (-3, 1)
     _of_best = ("classes_",)
-    best_estimator_: SequenceTagger
+    best_estimator_: SequenceTagger = field(init=False)
 
-    def __init__(
-        self,
-        Cs: Any = 5,
-        *,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        loss: str = "hinge",
-        cost: Any = None,
-        forbidden_transitions: Any = None,
-        order: int = 1,
-        rescaling: str = "margin",
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.loss = loss
-        self.cost = cost
-        self.forbidden_transitions = forbidden_transitions
-        self.order = order
-        self.rescaling = rescaling
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    Cs: Any = 5
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
+    loss: str = "hinge"
+    cost: Any = None
+    forbidden_transitions: Any = None
+    order: int = 1
+    rescaling: str = "margin"
+    min_count: int = 1
+    n_hashed: int | None = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:

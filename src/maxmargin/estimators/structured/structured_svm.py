@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ from maxmargin.tasks.base import Task
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class StructuredSVM(StructuredStream):
     """Large-margin training of any structured task, with a certificate.
 
@@ -120,66 +122,40 @@ class StructuredSVM(StructuredStream):
     'exact'
     """
 
-    kernel_features_: KernelFeatures | None
+    kernel_features_: KernelFeatures | None = field(init=False)
 
-    def __init__(
-        self,
-        task: Task,
-        C: float = 1.0,
-        *,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        oracle: Literal["cheap", "expensive"] = "cheap",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        require_task(task)
-        require_rescaling(task, rescaling)  # raise before any work is done
-        if kernel is not None:
-            require_kernel_inputs(task)
-        self.task = task
-        self.C = C
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.oracle = oracle
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    task: Task
+    C: float = 1.0
+    _: KW_ONLY
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    oracle: Literal["cheap", "expensive"] = "cheap"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
+
+    def __post_init__(self) -> None:
+        require_task(self.task)
+        require_rescaling(self.task, self.rescaling)  # raise before any work is done
+        if self.kernel is not None:
+            require_kernel_inputs(self.task)
 
     @certified_fit
     @documented

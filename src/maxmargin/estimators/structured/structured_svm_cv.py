@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from maxmargin.tasks.base import Task
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class StructuredSVMCV(CrossValidation):
     """Large-margin training of any structured task, with C chosen by cross-validation.
 
@@ -110,62 +112,34 @@ class StructuredSVMCV(CrossValidation):
 
     _trained = StructuredSVM
     _powers = (-3, 1)
-    best_estimator_: StructuredSVM
+    best_estimator_: StructuredSVM = field(init=False)
 
-    def __init__(
-        self,
-        task: Task,
-        Cs: Any = 5,
-        *,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        oracle: Literal["cheap", "expensive"] = "cheap",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.task = task
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.oracle = oracle
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    task: Task
+    Cs: Any = 5
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    oracle: Literal["cheap", "expensive"] = "cheap"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @documented
     def fit(
