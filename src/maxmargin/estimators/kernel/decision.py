@@ -35,9 +35,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -70,9 +68,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -92,8 +88,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
+        {rows}
         {y}
             True labels.
         {score_weight}

@@ -43,35 +43,25 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
     {kernel}
         With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
         samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
-    {gamma}
-    {degree}
-    {coef0}
     method : str or settings object, default "auto"
         "exact" or "nystrom", or an object with settings, such as ``kernels.Nystrom(...)``. "auto" is "exact"
         if the kernel values of an exact fit are within ``max_kernel_values`` even if all samples are support
         vectors, and "nystrom" otherwise.
-    {fit_intercept}
-    {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values and features of landmarks. The data, a few numbers
         per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
         Largest number of kernel values for which "auto" chooses an exact fit.
-    {limits}
     {n_jobs}
         Predictions use it, too.
     {warm_start}
         Its coefficients are reused by exact fits if the number of samples is the same.
-    {random_state}
-    {callbacks}
-    {verbose}
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending.
-    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors; empty with ``kernel="precomputed"``.
+    {support_vectors_}
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -80,12 +70,10 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
         The intercept.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    kernel_ : Kernel
-        The kernel with its parameters.
+    {kernel_}
     method_ : str
         The method; after "auto", also why it was chosen.
-    shape_fit_ : tuple of int
-        Shape of the training data.
+    {shape_fit_}
     {n_features_in_}
     {feature_names_in_}
     {kernel_values_}
@@ -145,14 +133,8 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
             set on disk is read into memory.
         {y}
             Target values.
-        {sample_weight}
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
-
-        Returns
-        -------
-        KernelSVR
-            The fitted estimator.
         """
         check_parameters(self)
         settings = self._settings()
@@ -182,9 +164,8 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples; with ``kernel="precomputed"``, their kernel values with all training samples.
-        {out}
+        {rows}
+            With ``kernel="precomputed"``, their kernel values with all training samples.
 
         Returns
         -------
@@ -199,8 +180,7 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
+        {rows}
         {y}
             True values.
         {score_weight}

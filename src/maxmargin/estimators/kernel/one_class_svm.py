@@ -80,19 +80,12 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         support vectors, in (0, 1]. It is met up to a thousandth of itself.
     {kernel}
         With "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
-    {gamma}
-    {degree}
-    {coef0}
-    {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values.
     {limits}
         They apply to the fit at each value of C, and to the whole search, respectively.
     {n_jobs}
         Predictions use it, too.
-    {random_state}
-    {callbacks}
-    {verbose}
 
     Attributes
     ----------
@@ -104,8 +97,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         The threshold: ``decision_function = score_samples - offset_``.
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending. This and what follows is empty with ``kernel="linear"``.
-    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors; empty with ``kernel="precomputed"``.
+    {support_vectors_}
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -114,12 +106,10 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         ``-offset_``.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    kernel_ : Kernel
-        The kernel with its parameters.
+    {kernel_}
     n_fits_ : int
         Number of values of C that were tried.
-    shape_fit_ : tuple of int
-        Shape of the training data.
+    {shape_fit_}
     {n_features_in_}
     {feature_names_in_}
     {certificate}
@@ -166,16 +156,10 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples; with ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
+        {rows}
+            With ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
         y : ignored
             Not used.
-        {sample_weight}
-
-        Returns
-        -------
-        OneClassSVM
-            The fitted estimator.
         """
         check_parameters(self)
         settings = self._settings()
@@ -305,9 +289,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -323,9 +305,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -348,9 +328,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------

@@ -29,11 +29,6 @@ class LinearDecision(ClassifierMixin):
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: one per sample for two classes, otherwise one column per class.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
@@ -52,11 +47,6 @@ class LinearDecision(ClassifierMixin):
     def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -73,7 +63,6 @@ class LinearDecision(ClassifierMixin):
 
         Parameters
         ----------
-        {X}
         {y}
             True labels.
         {score_weight}

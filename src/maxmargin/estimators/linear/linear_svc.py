@@ -45,7 +45,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     ----------
     {C}
         It multiplies a sum over samples, as in scikit-learn.
-    {tol}
     loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
         The loss function. "logistic" adds ``predict_proba``; it does not support ``partial_fit``. Pass an
         object for other parameters or for a loss of your own; see the user guide, "Your own loss".
@@ -53,9 +52,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         How to train more than two classes: all in one problem (the loss of Crammer and Singer, or the
         multinomial logistic loss), or one problem per class against the rest, whose objectives and bounds are
         added. "auto" is "crammer_singer" for "hinge", "multinomial" for "logistic", and "ovr" for others.
-    {fit_intercept}
-    {intercept_scaling}
-    {penalize_intercept}
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     cost : array of shape (n_classes, n_classes), optional
@@ -66,22 +62,12 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         class.
     {fixed}
         With several classes, give one value for all classes or one for each.
-    {signs}
     {solver}
         "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
         methods.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused, and the dual variables if the solver keeps them. If a data set on disk has
         only grown since then, its cutting planes are reused as well.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -92,8 +78,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     {classes_}
     {n_features_in_}
     {feature_names_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -161,13 +146,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
             is read from disk.
         {y}
             Class labels of any type.
-        {sample_weight}
-        {resume_from}
-
-        Returns
-        -------
-        LinearSVC
-            The fitted estimator.
         """
         keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
         self._fit(X, y, sample_weight, keeping=keeping)
@@ -209,18 +187,11 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
         Parameters
         ----------
-        {X}
         {y}
             Class labels.
         classes : array, optional
             All classes that occur in the stream. Required in the first call, unless ``fit`` was called
             before: then its classes are the default.
-        {sample_weight}
-
-        Returns
-        -------
-        LinearSVC
-            The estimator.
 
         Examples
         --------

@@ -44,34 +44,19 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     ----------
     {C}
         It multiplies a sum over samples, as in scikit-learn.
-    {tol}
     epsilon : float, default 0.0
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
     loss : str or loss object, default "epsilon_insensitive"
         "epsilon_insensitive" or "squared_epsilon_insensitive". With ``epsilon=0`` these are absolute errors
         and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it has its own
         parameters, and ``epsilon`` is ignored.
-    {fit_intercept}
-    {intercept_scaling}
     {penalize_intercept}
         This is recommended for targets that are far from zero.
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
         methods.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused, and the dual variables if the solver keeps them.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -81,8 +66,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         The intercept.
     {n_features_in_}
     {feature_names_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -141,15 +125,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             is read from disk.
         {y}
             Target values.
-        {sample_weight}
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
-        {resume_from}
-
-        Returns
-        -------
-        LinearSVR
-            The fitted estimator.
         """
         rows = training(self, X, y, sample_weight, numeric=True)
         epsilon = check_epsilon(sample_epsilon, rows.n)
@@ -169,15 +146,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
 
         Parameters
         ----------
-        {X}
         {y}
             Target values.
-        {sample_weight}
-
-        Returns
-        -------
-        LinearSVR
-            The estimator.
 
         Examples
         --------
@@ -207,11 +177,6 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -228,7 +193,6 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
 
         Parameters
         ----------
-        {X}
         {y}
             True values.
         {score_weight}

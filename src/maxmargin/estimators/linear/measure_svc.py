@@ -66,25 +66,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     rescaling : {"margin", "slack"}, default "margin"
         "slack" maximizes ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)`` instead. It evaluates all confusion
         matrices, with the same limit as above, and is not available for "roc_auc".
-    {tol}
     {fit_intercept}
         "roc_auc" and "prbep" do not depend on an intercept. It is then set after training, so that the number
         of training samples predicted as positive is the number of positive samples.
-    {intercept_scaling}
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" is the optimized cutting plane method, and for "error" the methods of ``LinearSVC``.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -160,12 +148,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         sample_weight : array of shape (n_samples,), optional
             Sample weights: any nonnegative numbers for "error", "balanced_error" and "roc_auc". The other
             metrics count samples and require integers: a sample of weight 2 counts as two samples.
-        {resume_from}
-
-        Returns
-        -------
-        MeasureSVC
-            The fitted estimator.
         """
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight)
@@ -270,11 +252,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -294,7 +271,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
         {y}
             True labels.
         {score_weight}

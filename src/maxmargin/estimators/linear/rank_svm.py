@@ -65,7 +65,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     ----------
     {C}
         It multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
-    {tol}
     loss : {"pairs", "map", "ndcg"}, default "pairs"
         The loss of a query.
     pair_weight : {"equal", "difference"} or array of shape (n_levels, n_levels), default "equal"
@@ -76,21 +75,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         each query by the sum of its c_ij.
     k : int, optional
         For ``loss="ndcg"``: number of top positions that count (NDCG@k). All positions by default.
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" is :class:`maxmargin.solvers.CuttingPlane` with its exact line search.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused.
     {random_state}
         Cutting planes do not use it; a solver of your own may.
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -165,14 +155,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             For ``loss="pairs"``: a sample of weight 2 counts as two samples, so c_ij is multiplied by both
             weights. For ``"map"`` and ``"ndcg"``: query weights, which must be the same for all samples of a
             query.
-        {resume_from}
         **unknown : dict
             Not used; other names, such as ``qid``, are an error that says what to use.
-
-        Returns
-        -------
-        RankSVM
-            The fitted estimator.
         """
         reject_names(unknown)
         data = {"X": X, "y": y}
@@ -222,11 +206,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -249,7 +228,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
         {y}
             Relevance.
         groups : array of shape (n_samples,), optional

@@ -60,15 +60,8 @@ class GrammarParser(CertifiedEstimator):
         Number of words up to which the search is exact. Ignored without a ``beam``.
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Only cutting planes reuse its weights, if the grammar has the same size.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -146,12 +139,6 @@ class GrammarParser(CertifiedEstimator):
             nltk. Every word has its own tag.
         {sample_weight}
             A sample is a sentence.
-        {resume_from}
-
-        Returns
-        -------
-        GrammarParser
-            The fitted parser.
         """
         check_parameters(self)
         trees = _trees(y)

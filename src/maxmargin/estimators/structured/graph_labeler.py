@@ -64,15 +64,8 @@ class GraphLabeler(CertifiedEstimator):
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
         edges must be attractive or a prior has more than a center.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Only cutting planes reuse its weights.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -144,12 +137,6 @@ class GraphLabeler(CertifiedEstimator):
             The labels of the nodes of each graph. An array of any shape is read in C order.
         {sample_weight}
             A sample is a graph.
-        {resume_from}
-
-        Returns
-        -------
-        GraphLabeler
-            The fitted labeler.
         """
         check_parameters(self)
         check_pairs(X, y)

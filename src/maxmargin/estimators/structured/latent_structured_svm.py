@@ -49,26 +49,20 @@ class LatentStructuredSVM(CertifiedEstimator):
         It multiplies a sum over examples.
     {fixed}
         Names require that the task has an attribute ``feature_names``.
-    {signs}
-    {prior}
     tol : float, default 0.01
         The fit stops when no convex step can lower the objective by more than this fraction of it.
     {solver}
         It solves the convex steps. "auto" is the same as for :class:`StructuredSVM`.
-    {oracle}
     max_iter : int, optional
         Maximum number of convex steps. When it is reached, the best point found is returned.
     max_seconds : float, optional
         Time limit of the fit in seconds. When it is reached, the best point found is returned.
-    {n_jobs}
     {engine}
         Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled.
     {warm_start}
         Its weights are the first solution, so the objective cannot become worse.
-    {random_state}
     {callbacks}
         These are the iterations of all convex steps.
-    {verbose}
 
     Attributes
     ----------
@@ -145,14 +139,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         Parameters
         ----------
         {pairs}
-        {sample_weight}
         latent : sequence, optional
             Initial values of the latent variables, in place of those that the task chooses.
-
-        Returns
-        -------
-        LatentStructuredSVM
-            The fitted estimator.
         """
         check_parameters(self)
         check_pairs(X, y)

@@ -75,9 +75,6 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     {kernel}
         By default, there is none. The kernel replaces the inner product of two tokens' features; scores of
         neighboring labels stay linear. See the user guide, "Kernels on structures".
-    {gamma}
-    {degree}
-    {coef0}
     {kernel_method}
         A row is a token.
     min_count : int, default 1
@@ -97,18 +94,9 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a
         prior has more than a center.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Cutting planes reuse its weights. The default solver reuses its working sets, if the sequences and
         their labels are bit-identical; C and sample weights may change.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of sequences that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -139,8 +127,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     calibration_ : array of shape (2, n_knots)
         Set by ``calibrate``: margins and the probabilities that labels with these margins are right.
     {n_features_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of sequences seen so far, and number of sequences kept.
+    {stream}
     {certificate}
 
     Examples
@@ -210,22 +197,13 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         y : list of label sequences
             Labels are any hashable values. None is a missing label; see ``partial``. With ``lengths``, a flat
             array is accepted as well. Omit it for a data set, which contains its own.
-        {lengths}
         {sample_weight}
             A sample is a sequence.
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-        {resume_from}
         start_from : SequenceTagger, optional
             A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
             assigned by feature name and label; new names begin at zero. The optimum is the same, and the fit
             is hardly faster, but if it is stopped early its objective is at most that of this tagger. To stay
             close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
-
-        Returns
-        -------
-        SequenceTagger
-            The fitted tagger.
         """
         self._train(X, y, lengths, sample_weight, token_weight, resume_from, start_from)
         return self

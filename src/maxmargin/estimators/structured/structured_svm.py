@@ -53,7 +53,6 @@ class StructuredSVM(StructuredStream):
 
     Parameters
     ----------
-    {task}
     {C}
         It multiplies a sum over examples.
     {rescaling}
@@ -61,21 +60,13 @@ class StructuredSVM(StructuredStream):
     {kernel}
         By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
         define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
-    {gamma}
-    {degree}
-    {coef0}
-    {kernel_method}
     {fixed}
         Names require that the task has an attribute ``feature_names``.
-    {signs}
-    {prior}
     {tol}
         The accuracy usually stops improving well before the default is reached.
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`. It is :class:`maxmargin.solvers.CuttingPlane` if
         some weights must not be negative and the task has a compiled form.
-    {oracle}
-    {limits}
     {n_jobs}
         They share passes over all examples. If the oracle is expensive, they also share a few examples at a
         time.
@@ -85,12 +76,6 @@ class StructuredSVM(StructuredStream):
     {warm_start}
         Cutting planes reuse its weights. The default solver reuses its working sets, if examples and task are
         bit-identical; C and sample weights may change.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of examples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -104,8 +89,7 @@ class StructuredSVM(StructuredStream):
         Only set after a fit with sampled cuts.
     {restricted}
     {probabilistic}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of examples seen so far, and number of examples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -172,13 +156,6 @@ class StructuredSVM(StructuredStream):
         ----------
         {pairs}
             A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
-        {sample_weight}
-        {resume_from}
-
-        Returns
-        -------
-        StructuredSVM
-            The fitted estimator.
         """
         check_parameters(self)
         require_task(self.task)
@@ -235,12 +212,6 @@ class StructuredSVM(StructuredStream):
         ----------
         {pairs}
             The task's method ``setup`` is called with the examples of the first call only.
-        {sample_weight}
-
-        Returns
-        -------
-        StructuredSVM
-            The estimator.
 
         Examples
         --------
@@ -288,12 +259,6 @@ class StructuredSVM(StructuredStream):
             ``(X, y, sample_weight)``.
         y : sequence, optional
             Outputs, if ``X`` is not an iterable of batches or a data set.
-        {sample_weight}
-
-        Returns
-        -------
-        StructuredSVM
-            The estimator.
 
         Raises
         ------

@@ -69,16 +69,8 @@ class ChainStream(StructuredStream):
         classes : list, optional
             All labels that occur in the stream. Required in the first call, unless ``fit`` was called
             before: then its labels are the default.
-        {lengths}
         {sample_weight}
             A sample is a sequence.
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-
-        Returns
-        -------
-        SequenceTagger
-            The tagger.
 
         Examples
         --------
@@ -147,15 +139,6 @@ class ChainStream(StructuredStream):
             ``(X, y, sample_weight)``.
         y : list of label sequences, optional
             Labels, if ``X`` is not an iterable of batches.
-        {lengths}
-        {sample_weight}
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-
-        Returns
-        -------
-        SequenceTagger
-            The tagger.
 
         Raises
         ------
