@@ -116,7 +116,7 @@ NO_PROBABILITIES = (
 )
 
 
-class _Signature:
+class _InitSignature:
     """The signature of ``__init__``: without it, help() and the documentation show that of ``__new__``."""
 
     def __get__(self, instance: object, owner: Any) -> inspect.Signature:
@@ -127,7 +127,7 @@ class _Signature:
 class NamedParameters(BaseEstimator):
     """Rejects unknown parameters with a message that says what to use instead."""
 
-    __signature__ = _Signature()
+    __signature__ = _InitSignature()
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):
