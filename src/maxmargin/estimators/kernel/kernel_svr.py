@@ -6,23 +6,23 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.chunks import chunked, determination
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.validation import finite_scores, own_labels, scored, training
+from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.validation import finite_scores, training
 from maxmargin.losses import EpsilonInsensitive
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
+class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     """Support vector regression with kernels and a certificate.
 
     Minimizes ``1/2 |f|^2 + C sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)`` over the functions f in the
@@ -173,24 +173,3 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
             Predicted targets.
         """
         return finite_scores(self._scores(X)[:, 0])
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions.
-
-        Parameters
-        ----------
-        {rows}
-        {y}
-            True values.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            At most 1; 0 for predicting the mean.
-        """
-        if own_labels(X, y, sample_weight):
-            return determination(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))

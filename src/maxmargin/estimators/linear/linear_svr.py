@@ -6,12 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.chunks import chunked, determination
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import check_epsilon, regression_model
@@ -22,12 +21,13 @@ from maxmargin.estimators.linear.stream import (
     if_all_penalized,
 )
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import finite_scores, own_labels, rows_for, scored, training
+from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.validation import finite_scores, rows_for, training
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class LinearSVR(PartialFit, RegressorMixin, LinearFit):
+class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     """Linear support vector regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of
@@ -186,26 +186,6 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         design = rows_for(self, X)
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
         return finite_scores(scores)
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions.
-
-        Parameters
-        ----------
-        {y}
-            True values.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            At most 1; 0 for predicting the mean.
-        """
-        if own_labels(X, y, sample_weight):
-            return determination(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
