@@ -174,8 +174,7 @@ class GraphLabeler(CertifiedEstimator):
                 data={"X": X, "y": y},
                 keeping=keeping,
             )
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        vars(self).update(fitted)
         self.weights_ = weights.whole(result.w)
         return self
 

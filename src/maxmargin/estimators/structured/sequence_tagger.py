@@ -271,8 +271,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
                 keeping=keeping,
             )
         fitted |= score_parts(task, weights.whole(result.w), mapped)
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        vars(self).update(fitted)
         forget_kernel(self)
         if mapped is not None:
             mapped.keep(self, result, risk.caps(self.C))
