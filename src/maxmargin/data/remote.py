@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from maxmargin.core.engine import pickles_stay_in_memory
 from maxmargin.data.manifest import NAME, DatasetError, require_unchanged
-from maxmargin.data.storage import Storage
 from maxmargin.files.retries import PAUSES, tried
 
 AnyArray = npt.NDArray[Any]
@@ -81,7 +80,7 @@ def identity(url: str) -> tuple[int, str]:
     return int(entry["size"]), str(next((mark for mark in marks if mark), ""))
 
 
-class RemoteStorage(Storage):
+class RemoteStorage:
     """A prefix of an object store. Objects become visible when they are closed."""
 
     depth = 3
@@ -95,14 +94,17 @@ class RemoteStorage(Storage):
         return RemoteStorage, (self._url, self._options)
 
     def describe(self, name: str = "") -> str:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         return f"{self._url}/{name}" if name else self._url
 
     def content(self, name: str) -> bytes:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         with self._as_os_errors(name):
             self._files.invalidate_cache()
             return bytes(self._tried(name, lambda: self._files.cat_file(self._path(name))))
 
     def sizes(self) -> dict[str, int]:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         with self._as_os_errors():
             self._files.invalidate_cache()
             try:
@@ -112,6 +114,7 @@ class RemoteStorage(Storage):
         return {e["name"].rsplit("/", 1)[-1]: e["size"] for e in entries if e["type"] == "file"}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         kind = np.dtype(dtype)
         if stop <= start:
             return np.empty(0, dtype=kind)
@@ -128,22 +131,27 @@ class RemoteStorage(Storage):
         return np.frombuffer(content, kind)
 
     def is_near(self, name: str, offset: int) -> bool:
+        """See :class:`~maxmargin.data.storage.Sections`."""
         return False
 
     def reader(self) -> contextlib.AbstractContextManager[RemoteStorage]:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         return contextlib.nullcontext(self)
 
     def load(self, section: AnyArray) -> None:
         """See :class:`~maxmargin.data.storage.Storage`; sections are always in memory."""
 
     def create(self, name: str) -> IO[bytes]:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         file: IO[bytes] = self._files.open(self._path(name), "wb")
         return file
 
     def finish(self, file: IO[bytes]) -> None:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         file.close()
 
     def replace(self, name: str, content: bytes) -> None:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         self._tried(name, lambda: self._files.pipe_file(self._path(name), content))
 
     def commit(self, content: bytes, before: bytes | None) -> None:
@@ -152,6 +160,7 @@ class RemoteStorage(Storage):
         self.replace(NAME, content)
 
     def remove(self, name: str) -> None:
+        """See :class:`~maxmargin.data.storage.Storage`."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
