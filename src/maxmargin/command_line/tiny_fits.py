@@ -26,11 +26,12 @@ _TREES = [
 ]
 
 
-def _both(estimator: Any, *targets: Any) -> None:
+def _both(estimator: Any, *targets: Any) -> Any:
     """Fit dense and sparse samples."""
     for target in targets:
         for X in (_ROWS, sp.csr_matrix(_ROWS)):
             estimator.fit(X, target).predict(X)
+    return estimator
 
 
 def _unscaled(estimator: Any) -> None:
@@ -59,13 +60,9 @@ def _latent(estimator: Any) -> None:
 
 
 _SEARCH: dict[str, Any] = {"Cs": [0.1, 1.0], "cv": 2}
-_CHAIN = maxmargin.tasks.Chain(3)
 #: what ``warm_up`` can compile
 TINY_FITS: dict[str, Callable[[], object]] = {
-    "LinearSVC": lambda: (
-        _both(maxmargin.LinearSVC(), _BINARY, _THREE),
-        _unscaled(maxmargin.LinearSVC()),
-    ),
+    "LinearSVC": lambda: _unscaled(_both(maxmargin.LinearSVC(), _BINARY, _THREE)),
     "SequenceTagger": lambda: _tagger(maxmargin.SequenceTagger()),
     "SequenceTaggerCV": lambda: maxmargin.SequenceTaggerCV(**_SEARCH).fit(
         [[["a"], ["b"]]] * 4, [["X", "Y"]] * 4
@@ -73,7 +70,7 @@ TINY_FITS: dict[str, Callable[[], object]] = {
     "KernelSVC": lambda: _both(maxmargin.KernelSVC(), _BINARY, _THREE),
     "KernelSVR": lambda: _both(maxmargin.KernelSVR(), _TARGET),
     "OneClassSVM": lambda: _both(maxmargin.OneClassSVM(), _TARGET),
-    "LinearSVR": lambda: (_both(maxmargin.LinearSVR(), _TARGET), _unscaled(maxmargin.LinearSVR())),
+    "LinearSVR": lambda: _unscaled(_both(maxmargin.LinearSVR(), _TARGET)),
     "LinearSVCCV": lambda: _both(maxmargin.LinearSVCCV(**_SEARCH), _BINARY, _THREE),
     "MeasureSVC": lambda: [_both(maxmargin.MeasureSVC(m), _BINARY) for m in ("f1", "roc_auc")],
     "RankSVM": lambda: _both(maxmargin.RankSVM(), _THREE),
@@ -82,9 +79,11 @@ TINY_FITS: dict[str, Callable[[], object]] = {
         maxmargin.GrammarParser(min_count=1).fit(None, _TREES).predict([["the", "cat", "sat"]])
     ),
     "StructuredSVM": lambda: (
-        maxmargin.StructuredSVM(_CHAIN).fit(_SEQUENCES, _TAGS).predict(_SEQUENCES)
+        maxmargin.StructuredSVM(maxmargin.tasks.Chain(3)).fit(_SEQUENCES, _TAGS).predict(_SEQUENCES)
     ),
-    "StructuredSVMCV": lambda: maxmargin.StructuredSVMCV(_CHAIN, **_SEARCH).fit(_SEQUENCES, _TAGS),
+    "StructuredSVMCV": lambda: maxmargin.StructuredSVMCV(maxmargin.tasks.Chain(3), **_SEARCH).fit(
+        _SEQUENCES, _TAGS
+    ),
     "LatentStructuredSVM": lambda: _latent(
         maxmargin.LatentStructuredSVM(maxmargin.tasks.MultipleInstance())
     ),

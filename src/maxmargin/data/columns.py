@@ -82,7 +82,9 @@ class StoredColumn(LazyColumn):
 
     checked = True
 
-    def __init__(self, column: Any, dtype: Any = None, change: Callable[[Any], Any] | None = None):
+    def __init__(
+        self, column: Any, dtype: Any = None, change: Callable[[Any], Any] | None = None
+    ) -> None:
         super().__init__(len(column), self._held)
         self._column, self._change = column, change
         self._dtype = np.dtype(column.dtype if dtype is None else dtype)
