@@ -179,7 +179,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             found = self._attributes(  # the workers are now free to compute scores
                 weights.whole(result.w), risk, lambda w: risk.scores(risk.evaluate(w))
             )
-        vars(self).update(found)
+        self.__dict__.update(found)
         self._warn_if_trivial()
         return self
 

@@ -85,7 +85,7 @@ class PartialFit(CertifiedEstimator):
         finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
-        vars(self).update(batch.attributes([stream.w.copy() for stream in streams]))
+        self.__dict__.update(batch.attributes([stream.w.copy() for stream in streams]))
         self.n_iter_ = number + 1
         self.n_seen_ = streams[0].n_seen
         self.n_support_ = sum(stream.n_support for stream in streams)

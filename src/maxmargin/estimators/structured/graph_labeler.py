@@ -174,7 +174,7 @@ class GraphLabeler(CertifiedEstimator):
                 data={"X": X, "y": y},
                 keeping=keeping,
             )
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         self.weights_ = weights.whole(result.w)
         return self
 

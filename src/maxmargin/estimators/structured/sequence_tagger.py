@@ -271,7 +271,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
                 keeping=keeping,
             )
         fitted |= score_parts(task, weights.whole(result.w), mapped)
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         forget_kernel(self)
         if mapped is not None:
             mapped.keep(self, result, risk.caps(self.C))

@@ -104,7 +104,7 @@ class ChainStream(StructuredStream, ChainDecision):
             "expansion_": None,
         }
         self._learn(stream, risk)
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         self.weights_ = stream.average.copy()
         return self
 
