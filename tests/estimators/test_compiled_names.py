@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from maxmargin.data import TokenVectorizer
-from maxmargin.data.tokens import token_vectorizer
+from maxmargin.data.tokens import name_columns
 
 pytestmark = pytest.mark.skipif(
-    token_vectorizer.compiled_names() is None, reason="this installation has no module in C"
+    name_columns.compiled_names() is None, reason="this installation has no module in C"
 )
 
 
@@ -55,7 +55,7 @@ UNUSUAL = {
 def rows_of(make, monkeypatch, compiled):
     with monkeypatch.context() as patch:
         if not compiled:
-            patch.setattr(token_vectorizer, "compiled_names", lambda: None)
+            patch.setattr(name_columns, "compiled_names", lambda: None)
         return make()
 
 

@@ -11,15 +11,15 @@ import pytest
 from sklearn.feature_extraction import DictVectorizer
 
 from maxmargin.data import TokenVectorizer
-from maxmargin.data.tokens import token_vectorizer
+from maxmargin.data.tokens import name_columns
 
 
 @pytest.fixture(autouse=True, params=["C", "Python"])
 def code(request, monkeypatch):
     """Which code reads tokens."""
     if request.param == "Python":
-        monkeypatch.setattr(token_vectorizer, "compiled_names", lambda: None)
-    elif token_vectorizer.compiled_names() is None:
+        monkeypatch.setattr(name_columns, "compiled_names", lambda: None)
+    elif name_columns.compiled_names() is None:
         pytest.skip("this installation has no module in C")
     return request.param
 
@@ -57,7 +57,7 @@ def same(found, expected):
 @pytest.mark.parametrize("limits", [{}, {"NUMBERS": 3, "REMEMBERED": 5}])
 def test_rows_are_those_of_scikit_learn(monkeypatch, seed, limits):
     for name, value in limits.items():
-        monkeypatch.setattr(token_vectorizer, name, value)
+        monkeypatch.setattr(name_columns, name, value)
     train, test = random_tokens(seed), random_tokens(seed + 100)
     ours, theirs = TokenVectorizer(), DictVectorizer()
     same(ours.fit_transform(train), theirs.fit_transform(flat(train)))
@@ -128,7 +128,7 @@ def test_numbers_that_do_not_repeat_take_little_memory(code):
     again = vectorizer.transform([[{"x": float(value)} for value in values]])
     np.testing.assert_array_equal(again.toarray()[:, 0], values)
     remembered = vectorizer._names().codes.get("x", {})
-    assert len(remembered) == (token_vectorizer.NUMBERS if code == "Python" else 0)
+    assert len(remembered) == (name_columns.NUMBERS if code == "Python" else 0)
 
 
 def test_threads_share_a_vectorizer():
@@ -172,7 +172,7 @@ def test_hashed_columns_are_the_same_in_every_process():
 
 
 def test_hashing_bounds_memory_and_loses_no_entry(monkeypatch):
-    monkeypatch.setattr(token_vectorizer, "REMEMBERED", 20)
+    monkeypatch.setattr(name_columns, "REMEMBERED", 20)
     vectorizer = TokenVectorizer(7)
     X = [[{"word": f"w{k}", "one": 1.0, f"n{k}": 2.0}, [f"v{k}", "z"]] for k in range(200)]
     rows = vectorizer.fit_transform(X)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,57 @@ def add_model_and_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
 
 
+_INPUT = """
+--label NAME          the column of labels (tables and columns)
+--group NAME          the column of query ids (tables)
+--weight NAME         the column of sample weights (tables)
+--columns NAMES       the feature columns, such as "age,income" (tables)
+--drop NAMES          columns to leave out (tables)
+--group-sizes FILE    file with the number of consecutive samples of each query (svmlight)
+--fields NAMES        names of the columns, such as "w pos y" (columns; default: w c1 c2 ... y)
+--template FILE       feature templates in the style of CRFsuite's scripts (w[-1]|w[0]) or of CRF++
+                      (U01:%%x[-1,0]/%%x[0,0]); by default words, neighbors, ends of words
+--features TEMPLATES  the same as text, such as "w[-1] w[0] w[0].suffix3"
+--delimiter CHAR      between columns (CSV and columns)
+--no-header           the CSV file has no names: c0, c1, ...
+--zero-based          svmlight indices begin at 0
+--cache FOLDER        keep copies of a data set at s3://... in this folder
+"""
+_MODEL = """
+--loss LOSS                 such as hinge, squared_hinge, logistic, pairs, map, ndcg
+--measure MEASURE           of MeasureSVC: f1, roc_auc, prbep, error, ...
+--epsilon EPSILON:float     of LinearSVR: errors below it cost nothing
+--kernel KERNEL             of KernelSVC: rbf, poly, sigmoid, linear
+--gamma GAMMA               of the kernel: a number, scale or auto
+--class-weight WEIGHTS      multipliers of C by class: balanced, or such as "1:2,-1:1"
+--multi-class MULTI_CLASS   crammer_singer or ovr (one-vs-rest)
+--order ORDER:int           of SequenceTagger: 1 or 2 labels of history
+--no-intercept              leave out the constant feature
+--unpenalized-intercept     leave the intercept out of the norm
+"""
+_RUN = """
+--tol TOL:float    relative gap of the bounds at which the fit stops
+--seconds S:float  time limit
+--max-iter N:int   limit of iterations
+--solver NAME      auto, cutting_plane, dual_coordinate, newton
+--n-jobs N:int     number of workers; -1: all cores
+--engine NAME      threads, processes, ray, ray://host:port
+--seed N:int       seed of the random numbers (default 0)
+"""
+_TYPES = {"int": int, "float": float, "": str}
+
+
+def _add_options(group: Any, text: str) -> None:
+    """The options of a table: the name of the value, perhaps with its type, and the help. An option without a
+    value is True or None."""
+    for option in re.split(r"\n(?=--)", text.strip()):
+        head, about = re.split("  +", option, maxsplit=1)
+        flag, _, value = head.partition(" ")
+        name, _, kind = value.partition(":")
+        own = {"metavar": name, "type": _TYPES[kind]} if value else {"action": "store_true"}
+        group.add_argument(flag, default=None, help=" ".join(about.split()), **own)
+
+
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """How to read examples."""
     group = parser.add_argument_group("reading the input")
@@ -66,72 +119,21 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         help="see the list below; by default found by the name of the file (.svm, .conll, .csv, ...) or by "
         "its first line",
     )
-    group.add_argument("--label", metavar="NAME", help="the column of labels (tables and columns)")
-    group.add_argument("--group", metavar="NAME", help="the column of query ids (tables)")
-    group.add_argument("--weight", metavar="NAME", help="the column of sample weights (tables)")
-    group.add_argument(
-        "--columns", metavar="NAMES", help='the feature columns, such as "age,income" (tables)'
-    )
-    group.add_argument("--drop", metavar="NAMES", help="columns to leave out (tables)")
-    group.add_argument(
-        "--group-sizes",
-        metavar="FILE",
-        help="file with the number of consecutive samples of each query (svmlight)",
-    )
-    group.add_argument(
-        "--fields",
-        metavar="NAMES",
-        help='names of the columns, such as "w pos y" (columns; default: w c1 c2 ... y)',
-    )
-    group.add_argument(
-        "--template",
-        metavar="FILE",
-        help="feature templates in the style of CRFsuite's scripts (w[-1]|w[0]) or of CRF++ "
-        "(U01:%%x[-1,0]/%%x[0,0]); by default words, neighbors, ends of words",
-    )
-    group.add_argument(
-        "--features",
-        metavar="TEMPLATES",
-        help='the same as text, such as "w[-1] w[0] w[0].suffix3"',
-    )
-    group.add_argument("--delimiter", metavar="CHAR", help="between columns (CSV and columns)")
-    group.add_argument(
-        "--no-header",
-        action="store_true",
-        default=None,
-        help="the CSV file has no names: c0, c1, ...",
-    )
-    group.add_argument(
-        "--zero-based", action="store_true", default=None, help="svmlight indices begin at 0"
-    )
-    group.add_argument(
-        "--cache", metavar="FOLDER", help="keep copies of a data set at s3://... in this folder"
-    )
+    _add_options(group, _INPUT)
 
 
 def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
     """The options of :func:`add_input_options`."""
     if chosen.template is not None and chosen.features is not None:
         raise CommandError("give --template or --features, not both.")
-    template: str | None = chosen.features
+    names = {field.name for field in dataclasses.fields(ReaderOptions)}
+    given = {name: value for name, value in vars(chosen).items() if name in names}
+    given["template"] = chosen.features
     if chosen.template is not None:
-        template = Path(chosen.template).read_text(encoding="utf-8")
-    fields = None if chosen.fields is None else " ".join(chosen.fields.replace(",", " ").split())
-    return ReaderOptions(
-        format=chosen.format,
-        label=chosen.label,
-        group=chosen.group,
-        weight=chosen.weight,
-        columns=chosen.columns,
-        drop=chosen.drop,
-        group_sizes=chosen.group_sizes,
-        fields=fields,
-        template=template,
-        delimiter=chosen.delimiter,
-        no_header=chosen.no_header,
-        zero_based=chosen.zero_based,
-        cache=chosen.cache,
-    )
+        given["template"] = Path(chosen.template).read_text(encoding="utf-8")
+    if chosen.fields is not None:
+        given["fields"] = " ".join(chosen.fields.replace(",", " ").split())
+    return ReaderOptions(**given)
 
 
 def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = False) -> None:
@@ -150,22 +152,7 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
             help="weight of the sum of losses (default 1, for sequences 0.1); 20/n divides by the number n "
             "of samples, queries or sequences",
         )
-    group.add_argument("--loss", help="such as hinge, squared_hinge, logistic, pairs, map, ndcg")
-    group.add_argument("--measure", help="of MeasureSVC: f1, roc_auc, prbep, error, ...")
-    group.add_argument("--epsilon", type=float, help="of LinearSVR: errors below it cost nothing")
-    group.add_argument("--kernel", help="of KernelSVC: rbf, poly, sigmoid, linear")
-    group.add_argument("--gamma", help="of the kernel: a number, scale or auto")
-    group.add_argument(
-        "--class-weight",
-        metavar="WEIGHTS",
-        help='multipliers of C by class: balanced, or such as "1:2,-1:1"',
-    )
-    group.add_argument("--multi-class", help="crammer_singer or ovr (one-vs-rest)")
-    group.add_argument("--order", type=int, help="of SequenceTagger: 1 or 2 labels of history")
-    group.add_argument("--no-intercept", action="store_true", help="leave out the constant feature")
-    group.add_argument(
-        "--unpenalized-intercept", action="store_true", help="leave the intercept out of the norm"
-    )
+    _add_options(group, _MODEL)
     group.add_argument(
         "--set",
         action="append",
@@ -173,24 +160,8 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
         metavar="NAME=VALUE",
         help="any other parameter of the estimator; may be repeated",
     )
-    _add_run_options(parser)
-
-
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the fit")
-    group.add_argument(
-        "--tol", type=float, help="relative gap of the bounds at which the fit stops"
-    )
-    group.add_argument("--seconds", type=float, metavar="S", help="time limit")
-    group.add_argument("--max-iter", type=int, metavar="N", help="limit of iterations")
-    group.add_argument(
-        "--solver", metavar="NAME", help="auto, cutting_plane, dual_coordinate, newton"
-    )
-    group.add_argument("--n-jobs", type=int, metavar="N", help="number of workers; -1: all cores")
-    group.add_argument("--engine", metavar="NAME", help="threads, processes, ray, ray://host:port")
-    group.add_argument(
-        "--seed", type=int, metavar="N", help="seed of the random numbers (default 0)"
-    )
+    _add_options(group, _RUN)
     progress = group.add_mutually_exclusive_group()
     progress.add_argument("--quiet", action="store_true", help="no progress on standard error")
     progress.add_argument(

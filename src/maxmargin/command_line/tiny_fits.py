@@ -26,11 +26,12 @@ _TREES = [
 ]
 
 
-def _both(estimator: Any, *targets: Any) -> None:
+def _both(estimator: Any, *targets: Any) -> Any:
     """Fit dense and sparse samples."""
     for target in targets:
         for X in (_ROWS, sp.csr_matrix(_ROWS)):
             estimator.fit(X, target).predict(X)
+    return estimator
 
 
 def _unscaled(estimator: Any) -> None:
@@ -41,93 +42,49 @@ def _unscaled(estimator: Any) -> None:
         estimator.fit(X, target).predict(X)
 
 
-def _linear_svc() -> None:
-    _both(maxmargin.LinearSVC(), _BINARY, _THREE)
-    _unscaled(maxmargin.LinearSVC())
-
-
-def _linear_svc_cv() -> None:
-    _both(maxmargin.LinearSVCCV(Cs=[0.1, 1.0], cv=2), _BINARY, _THREE)
-
-
-def _linear_svr() -> None:
-    _both(maxmargin.LinearSVR(), _TARGET)
-    _unscaled(maxmargin.LinearSVR())
-
-
-def _kernel_svc() -> None:
-    _both(maxmargin.KernelSVC(), _BINARY, _THREE)
-
-
-def _kernel_svr() -> None:
-    _both(maxmargin.KernelSVR(), _TARGET)
-
-
-def _one_class_svm() -> None:
-    _both(maxmargin.OneClassSVM(), _TARGET)
-
-
-def _measure_svc() -> None:
-    for measure in ("f1", "roc_auc"):
-        _both(maxmargin.MeasureSVC(measure), _BINARY)
-
-
-def _rank_svm() -> None:
-    _both(maxmargin.RankSVM(), _THREE)
-
-
-def _sequence_tagger() -> None:
+def _tagger(estimator: Any) -> None:
     for X in (_SEQUENCES, [sp.csr_matrix(x) for x in _SEQUENCES], _WORDS):
-        maxmargin.SequenceTagger().fit(X, _TAGS).predict(X)
+        estimator.fit(X, _TAGS).predict(X)
 
 
-def _graph_labeler() -> None:
+def _graphs(estimator: Any) -> None:
     chain = [[i, i + 1] for i in range(4)]
     for edges in (chain, [*chain, [4, 0]]):
         graphs = [(x, edges) for x in _SEQUENCES]
-        maxmargin.GraphLabeler().fit(graphs, _TAGS).predict(graphs)
+        estimator.fit(graphs, _TAGS).predict(graphs)
 
 
-def _grammar_parser() -> None:
-    maxmargin.GrammarParser(min_count=1).fit(None, _TREES).predict([["the", "cat", "sat"]])
-
-
-def _structured_svm() -> None:
-    task = maxmargin.tasks.Chain(3)
-    maxmargin.StructuredSVM(task).fit(_SEQUENCES, _TAGS).predict(_SEQUENCES)
-
-
-def _structured_svm_cv() -> None:
-    task = maxmargin.tasks.Chain(3)
-    maxmargin.StructuredSVMCV(task, Cs=[0.1, 1.0], cv=2).fit(_SEQUENCES, _TAGS)
-
-
-def _sequence_tagger_cv() -> None:
-    words, tags = [[["a"], ["b"]]] * 4, [["X", "Y"]] * 4
-    maxmargin.SequenceTaggerCV(Cs=[0.1, 1.0], cv=2).fit(words, tags)
-
-
-def _latent_structured_svm() -> None:
+def _latent(estimator: Any) -> None:
     bags = [np.concatenate([x, x + 1.0]) for x in _SEQUENCES]
-    target = [int(x[0, 0] > 0.0) for x in _SEQUENCES]
-    maxmargin.LatentStructuredSVM(maxmargin.tasks.MultipleInstance()).fit(bags, target)
+    estimator.fit(bags, [int(x[0, 0] > 0.0) for x in _SEQUENCES])
 
 
+_SEARCH: dict[str, Any] = {"Cs": [0.1, 1.0], "cv": 2}
 #: what ``warm_up`` can compile
-TINY_FITS: dict[str, Callable[[], None]] = {
-    "LinearSVC": _linear_svc,
-    "SequenceTagger": _sequence_tagger,
-    "SequenceTaggerCV": _sequence_tagger_cv,
-    "KernelSVC": _kernel_svc,
-    "KernelSVR": _kernel_svr,
-    "OneClassSVM": _one_class_svm,
-    "LinearSVR": _linear_svr,
-    "LinearSVCCV": _linear_svc_cv,
-    "MeasureSVC": _measure_svc,
-    "RankSVM": _rank_svm,
-    "GraphLabeler": _graph_labeler,
-    "GrammarParser": _grammar_parser,
-    "StructuredSVM": _structured_svm,
-    "StructuredSVMCV": _structured_svm_cv,
-    "LatentStructuredSVM": _latent_structured_svm,
+TINY_FITS: dict[str, Callable[[], object]] = {
+    "LinearSVC": lambda: _unscaled(_both(maxmargin.LinearSVC(), _BINARY, _THREE)),
+    "SequenceTagger": lambda: _tagger(maxmargin.SequenceTagger()),
+    "SequenceTaggerCV": lambda: maxmargin.SequenceTaggerCV(**_SEARCH).fit(
+        [[["a"], ["b"]]] * 4, [["X", "Y"]] * 4
+    ),
+    "KernelSVC": lambda: _both(maxmargin.KernelSVC(), _BINARY, _THREE),
+    "KernelSVR": lambda: _both(maxmargin.KernelSVR(), _TARGET),
+    "OneClassSVM": lambda: _both(maxmargin.OneClassSVM(), _TARGET),
+    "LinearSVR": lambda: _unscaled(_both(maxmargin.LinearSVR(), _TARGET)),
+    "LinearSVCCV": lambda: _both(maxmargin.LinearSVCCV(**_SEARCH), _BINARY, _THREE),
+    "MeasureSVC": lambda: [_both(maxmargin.MeasureSVC(m), _BINARY) for m in ("f1", "roc_auc")],
+    "RankSVM": lambda: _both(maxmargin.RankSVM(), _THREE),
+    "GraphLabeler": lambda: _graphs(maxmargin.GraphLabeler()),
+    "GrammarParser": lambda: (
+        maxmargin.GrammarParser(min_count=1).fit(None, _TREES).predict([["the", "cat", "sat"]])
+    ),
+    "StructuredSVM": lambda: (
+        maxmargin.StructuredSVM(maxmargin.tasks.Chain(3)).fit(_SEQUENCES, _TAGS).predict(_SEQUENCES)
+    ),
+    "StructuredSVMCV": lambda: maxmargin.StructuredSVMCV(maxmargin.tasks.Chain(3), **_SEARCH).fit(
+        _SEQUENCES, _TAGS
+    ),
+    "LatentStructuredSVM": lambda: _latent(
+        maxmargin.LatentStructuredSVM(maxmargin.tasks.MultipleInstance())
+    ),
 }

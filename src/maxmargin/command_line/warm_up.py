@@ -60,7 +60,7 @@ def _names(estimators: str | Sequence[Any] | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _seconds(fit: Callable[[], None]) -> float:
+def _seconds(fit: Callable[[], object]) -> float:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

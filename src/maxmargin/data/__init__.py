@@ -2,7 +2,7 @@
 
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.conversion import convert
-from maxmargin.data.dataset import Dataset, open, write
+from maxmargin.data.dataset import Dataset, open
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
 from maxmargin.data.formats.csv_files import read_csv
 from maxmargin.data.formats.parquet import read_parquet
@@ -10,7 +10,7 @@ from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
 from maxmargin.data.manifest import DatasetError
-from maxmargin.data.parts import commit, write_part
+from maxmargin.data.parts import commit, write, write_part
 from maxmargin.data.sequence_writer import write_sequences
 from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack

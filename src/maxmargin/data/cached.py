@@ -52,12 +52,10 @@ class CachedStorage(LocalStorage):
         return CachedStorage, (self._remote, os.fspath(self.folder), self._shards)
 
     def describe(self, name: str = "") -> str:
-        """See :class:`~maxmargin.data.storage.Source`."""
         return self._remote.describe(name)
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Sections]:
-        """See :class:`~maxmargin.data.storage.Source`."""
         with super().reader() as files:
             yield _Copies(self, files)
 
@@ -124,14 +122,13 @@ class CachedStorage(LocalStorage):
             )
 
 
-class _Copies:
+class _Copies(Sections):
     """Sections of the copies, through files that stay open."""
 
     def __init__(self, owner: CachedStorage, files: Sections) -> None:
         self._owner, self._files = owner, files
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> npt.NDArray[Any]:
-        """See :class:`~maxmargin.data.storage.Sections`."""
         if stop <= start:
             return np.empty(0, dtype=dtype)
         return self._files.section(self._owner.copied(name), dtype, start, stop)

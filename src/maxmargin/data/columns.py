@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,20 +73,22 @@ class Window(LazyColumn):
         return self._column[self._lo + lo : self._lo + hi]
 
 
-class HeldColumn(LazyColumn):
+class StoredColumn(LazyColumn):
     """A column that is read from another one once, in chunks, and then held: training needs its values
-    several times per pass. Those of many rows are in temporary files."""
+    several times per pass. Those of many rows are in temporary files. The writer has checked the values.
+
+    ``dtype`` is the type to which they are cast, and ``change`` is applied to what is read.
+    """
 
     checked = True
 
-    def __init__(self, column: Any, dtype: Any) -> None:
+    def __init__(
+        self, column: Any, dtype: Any = None, change: Callable[[Any], Any] | None = None
+    ) -> None:
         super().__init__(len(column), self._held)
-        self._column, self._dtype = column, np.dtype(dtype)
+        self._column, self._change = column, change
+        self._dtype = np.dtype(column.dtype if dtype is None else dtype)
         self._forget()
-
-    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        """The values of these rows."""
-        raise NotImplementedError
 
     def _forget(self) -> None:
         self._chunks: dict[int, npt.NDArray[Any]] = {}
@@ -103,7 +106,8 @@ class HeldColumn(LazyColumn):
         for k in range(lo // HELD, -(-hi // HELD)):
             with self._lock:
                 if k not in self._chunks:
-                    values = self._read(k * HELD, min(len(self), (k + 1) * HELD))
+                    values = self._column[k * HELD : min(len(self), (k + 1) * HELD)]
+                    values = values if self._change is None else self._change(values)
                     held = scratch_zeros(values.shape, self._dtype)
                     held[...] = values
                     self._chunks[k] = held
@@ -114,32 +118,15 @@ class HeldColumn(LazyColumn):
         return np.concatenate(parts) if parts else np.empty(0, self._dtype)
 
 
-class StoredColumn(HeldColumn):
-    """A column of a data set, optionally cast to another type. The writer has checked its values."""
-
-    def __init__(self, column: Any, dtype: Any = None) -> None:
-        super().__init__(column, column.dtype if dtype is None else dtype)
-
-    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = self._column[lo:hi]
-        return values
-
-
-class Signs(HeldColumn):
-    """+1 where a column has this value, else -1, as one byte per row."""
-
-    def __init__(self, column: LazyColumn, value: Any) -> None:
-        super().__init__(column, np.int8)
-        self._value = value
-
-    def _read(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        return signs(self._column[lo:hi], self._value)
-
-
 def signs(values: Any, which: Any) -> npt.NDArray[Any]:
     """+1 where the values equal ``which``, else -1."""
     out: npt.NDArray[Any] = 2 * np.equal(values, which).astype(np.int8) - np.int8(1)
     return out
+
+
+def stored_signs(column: LazyColumn, which: Any) -> StoredColumn:
+    """+1 where a column has this value, else -1, as one byte per row."""
+    return StoredColumn(column, np.int8, partial(signs, which=which))
 
 
 class Weighted(LazyColumn):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.implicit import ImplicitDesign
+from maxmargin.core.vectors import Array, IntArray, with_writable_arrays, writable
+from maxmargin.data.design import CSRDesign
 from maxmargin.data.kmer_layout import Bytes, KmerWords, Layout, by_position
 
 Kind = Literal["weighted_degree", "spectrum"]
 KINDS = ("weighted_degree", "spectrum")
 
 
-class KmerDesign(ImplicitDesign):
+class KmerDesign:
     """K-mer features of strings, computed on the fly in every product.
 
     ``kind="weighted_degree"``: one feature for every word of ``orders`` letters at every position, the
@@ -91,7 +92,11 @@ class KmerDesign(ImplicitDesign):
                 "fit in memory. Use lower orders."
             )
         self.shape: tuple[int, int] = (self._layout.n_rows, self._layout.n_features)
-        self._describe_rows(*self._layout.norms(), normalize)
+        #: number of entries and squared norm of every row, and the factor of each, if rows are scaled
+        self._entries, self.squared_norms = self._layout.norms()
+        self.nnz, self._scale = int(self._entries.sum()), _scale(self.squared_norms, normalize)
+        if normalize:
+            self.squared_norms = np.where(self.squared_norms > 0.0, 1.0, 0.0)
 
     def like(self, strings: Any) -> Self:
         """The same features for other strings, for prediction."""
@@ -113,28 +118,101 @@ class KmerDesign(ImplicitDesign):
             )
         return self
 
-    def _dot(self, w: Array, columns: int, lo: int, hi: int) -> Array:
-        return self._layout.dot(w, columns, lo, hi)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(with_writable_arrays(state))
 
-    def _accumulate(self, coef: Array, columns: int, lo: int, hi: int, out: Array) -> None:
-        self._layout.accumulate(coef, columns, lo, hi, out)
+    def part(self, lo: int, hi: int) -> Self:
+        """The rows ``lo .. hi-1`` alone, to send to a worker."""
+        other = copy.copy(self)
+        other._entries, other.squared_norms = self._entries[lo:hi], self.squared_norms[lo:hi]
+        other._scale = None if self._scale is None else self._scale[lo:hi]
+        other.shape, other.nnz = (hi - lo, self.shape[1]), int(other._entries.sum())
+        other._layout = self._layout.part(lo, hi)
+        return other
 
-    def _kernel_dot(self, coef: Array, columns: int) -> Array | None:
-        return self._layout.kernel_dot(coef, columns)
+    @property
+    def largest_square(self) -> float:
+        """The largest squared norm of a row."""
+        return float(self.squared_norms.max(initial=0.0))
 
-    def _rows(self, rows: IntArray, capacity: int) -> tuple[Any, Any, Array]:
-        return self._layout.rows(rows, capacity)
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`maxmargin.data.Design`."""
+        self._fits(W, "W", self.shape[1])
+        columns = 1 if W.ndim == 1 else W.shape[1]
+        flat = writable(np.ascontiguousarray(W)).reshape(-1)
+        scores = self._layout.dot(flat, columns, lo, hi)
+        if self._scale is not None:
+            scores *= self._scale[lo:hi]
+        return scores[0] if W.ndim == 1 else np.ascontiguousarray(scores.T)
 
-    def _keep(self, lo: int, hi: int) -> None:
-        self._layout = self._layout.part(lo, hi)
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`maxmargin.data.Design`."""
+        self._fits(coef, "coef", hi - lo)
+        self._fits(out, "out", self.shape[1])
+        columns = 1 if coef.ndim == 1 else coef.shape[1]
+        by_column = np.ascontiguousarray(coef.reshape(hi - lo, columns).T, dtype=np.float64)
+        if self._scale is not None:
+            by_column = by_column * self._scale[lo:hi]
+        target = out if out.flags.c_contiguous else np.zeros(out.shape)
+        self._layout.accumulate(writable(by_column), columns, lo, hi, target.reshape(-1))
+        if target is not out:
+            out += target
+
+    def kernel_dot(self, coef: Array) -> Array:
+        """``X X' coef`` for all rows: the product with the kernel matrix."""
+        n = self.shape[0]
+        self._fits(coef, "coef", n)
+        columns = 1 if coef.ndim == 1 else coef.shape[1]
+        by_column = np.ascontiguousarray(coef.reshape(n, columns).T, dtype=np.float64)
+        if self._scale is not None:
+            by_column = by_column * self._scale
+        scores = self._layout.kernel_dot(writable(by_column), columns)
+        if scores is None:  # use a weight vector
+            w = np.zeros((self.shape[1], *coef.shape[1:]))
+            self.accumulate(coef, 0, n, w)
+            return self.dot(w, 0, n)
+        if self._scale is not None:
+            scores *= self._scale
+        return scores[0] if coef.ndim == 1 else np.ascontiguousarray(scores.T)
+
+    def _fits(self, array: Array, name: str, length: int) -> None:
+        # Compiled code does not check bounds.
+        if array.shape[:1] != (length,) or array.ndim > 2:
+            raise ValueError(f"{name} has shape {array.shape}; its first axis must be {length}.")
+
+    def block(self, lo: int, hi: int) -> CSRDesign:
+        """The rows ``lo .. hi-1`` in memory."""
+        return self.take(np.arange(lo, hi))
+
+    def take(self, rows: Any) -> CSRDesign:
+        """These rows, in this order, in memory."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if rows.size and not (rows.min() >= 0 and rows.max() < self.shape[0]):
+            raise IndexError(
+                f"rows {rows.min()} to {rows.max()} are out of range: X has {self.shape[0]} rows."
+            )
+        capacity = int(self._entries[rows].sum())
+        indptr, indices, data = self._layout.rows(rows, capacity)
+        if self._scale is not None:
+            data *= np.repeat(self._scale[rows], np.diff(indptr))
+        return CSRDesign.of(indptr, indices, data, (len(rows), self.shape[1]))
 
     def describe(self, j: int) -> str:
         """The word (and its position, from 0) of column j."""
-        return self._layout.describe(self._has(j))
+        if not 0 <= j < self.shape[1]:
+            raise IndexError(f"column {j} is out of range: X has {self.shape[1]} columns.")
+        return self._layout.describe(int(j))
 
     def column(self, word: str, position: int | None = None) -> int:
         """The column of a word (at a position); the inverse of :meth:`describe`."""
         return self._layout.column(word, position)
+
+
+def _scale(squares: Array, normalize: bool) -> Array | None:
+    if not normalize:
+        return None
+    scale: Array = np.where(squares > 0.0, squares, 1.0) ** -0.5
+    return scale
 
 
 def _orders(orders: Any, alphabet: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Data sets whose parts are written independently, by any processes, and become visible in one step.
+"""Writing of data sets, at once or in parts that any processes write and that become visible in one step.
 
 A part is a data set in the folder of its data set: columns with unique names, and its own manifest in a file
 ``part-NAME.json``, which is written last. :func:`commit` joins the manifests. What differs from part to part
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +30,65 @@ AnyArray = npt.NDArray[Any]
 
 #: numbers that are changed at a time, when a column is written again
 _STEP = 1 << 21
+
+
+def write(
+    path: str | os.PathLike[str],
+    batches: Iterable[Any],
+    *,
+    dtype: Any = None,
+    overwrite: bool = False,
+    shard_bytes: int = SHARD_BYTES,
+    storage_options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Write a data set in one pass over batches of rows, with memory for one batch.
+
+    Writing is atomic: the manifest is written last, in one step. If the writer is killed, the path still
+    holds the previous data set, or none.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, created if necessary, or the URL of an object store, such as ``s3://bucket/name``.
+    batches : iterable
+        ``(X, y)``, ``(X, y, weight)``, ``(X, y, weight, group)``, or mappings with these keys. ``X`` is a
+        NumPy array, a SciPy sparse matrix or a data frame; ``y`` holds numbers or strings, ``weight``
+        nonnegative numbers, ``group`` integers. For sequences ``X`` is a list of matrices and ``y`` a list of
+        label sequences; there is then one weight and one group per sequence. A mapping with ``lengths`` holds
+        sequences as one stacked matrix and one array of labels. See also :func:`write_sequences`.
+    dtype : float32 or float64, default=None
+        Type of the stored features. By default float32 is kept, and any other type is stored as float64.
+    overwrite : bool, default=False
+        Whether to replace an existing data set.
+    shard_bytes : int
+        Bytes of features after which a new shard begins.
+    storage_options : dict, default=None
+        Options passed to fsspec; for URLs only.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import maxmargin
+    >>> folder = tempfile.mkdtemp()
+    >>> rng = np.random.default_rng(0)
+    >>> batches = ((rng.normal(size=(100, 3)), rng.choice(["no", "yes"], 100)) for _ in range(5))
+    >>> data = maxmargin.data.write(folder, batches)
+    >>> data
+    <Dataset of 500 rows and 3 features, float64, dense, 1 shard>
+    >>> data.classes.tolist(), data.class_counts.tolist()
+    (['no', 'yes'], [232, 268])
+    """
+    storage = storage_for(path, storage_options)
+    with storage.writing():
+        target = Target(storage).new(overwrite)
+        writer = Writer(storage, None, target.generation(), shard_bytes)
+        manifest = writer.run(batches, dtype, partial(target.commit, keep_parts=not overwrite))
+    return Dataset(path, storage_options, manifest)
 
 
 def write_part(

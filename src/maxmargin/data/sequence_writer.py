@@ -25,8 +25,9 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.manifest import Manifest, Tokens
 from maxmargin.data.storage import LocalStorage, Storage, storage_for
+from maxmargin.data.tokens.name_columns import known_entries, token_matrix
 from maxmargin.data.tokens.sentences import BATCH_ENTRIES, Batch, GrowingVocabulary, Sentences
-from maxmargin.data.tokens.token_vectorizer import TokenVectorizer, _known, _matrix
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Target, Writer
 
 #: the temporary folder, in that of the data set
@@ -168,7 +169,7 @@ def _renamed(data: Dataset, place: IntArray, n_columns: int) -> Iterator[dict[st
     for lo in range(0, len(data), step):
         hi = min(len(data), lo + step)
         X, lengths, y = data.stacked(lo, hi)
-        entries = _known(place[X.indices], X.data, X.indptr)
-        rows = _matrix(*entries, n_columns, [])
+        entries = known_entries(place[X.indices], X.data, X.indptr)
+        rows = token_matrix(*entries, n_columns, [])
         weight = None if data.weight is None else np.asarray(data.weight[lo:hi])
         yield {"X": rows, "y": y, "weight": weight, "lengths": lengths}

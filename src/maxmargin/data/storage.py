@@ -97,7 +97,7 @@ class Storage(Source, Protocol):
         that began with the same manifest, one succeeds."""
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """A local folder."""
 
     depth = 1
@@ -106,11 +106,9 @@ class LocalStorage:
         self.folder = Path(folder)
 
     def describe(self, name: str = "") -> str:
-        """See :class:`Storage`."""
         return str(self.folder / name)
 
     def content(self, name: str) -> bytes:
-        """See :class:`Storage`."""
         path = self.folder / name
         if not path.exists():
             raise FileNotFoundError(path)
@@ -121,25 +119,21 @@ class LocalStorage:
         return path.read_bytes()
 
     def sizes(self) -> dict[str, int]:
-        """See :class:`Storage`."""
         if not self.folder.exists():
             return {}
         with os.scandir(self.folder) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if _is_file(entry)}
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
-        """See :class:`Storage`."""
         with self.reader() as files:
             return files.section(name, dtype, start, stop)
 
     def is_near(self, name: str, offset: int) -> bool:
-        """See :class:`Sections`."""
         with self.reader() as files:
             return files.is_near(name, offset)
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Sections]:
-        """See :class:`Storage`."""
         files = _OpenFiles(self.folder)
         try:
             yield files
@@ -151,12 +145,10 @@ class LocalStorage:
         np.add.reduce(section.reshape(-1).view(np.uint8)[::_PAGE], dtype=np.uint64)
 
     def create(self, name: str) -> IO[bytes]:
-        """See :class:`Storage`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return open(self.folder / name, "wb", buffering=1 << 20)
 
     def finish(self, file: IO[bytes]) -> None:
-        """See :class:`Storage`."""
         file.flush()
         os.fsync(file.fileno())
         file.close()
@@ -166,7 +158,6 @@ class LocalStorage:
         self._replace(name, content, contextlib.nullcontext())
 
     def commit(self, content: bytes, before: bytes | None) -> None:
-        """See :class:`Storage`."""
         self._replace(NAME, content, self._unchanged(before))
 
     def _replace(
@@ -214,7 +205,6 @@ class LocalStorage:
             self.remove(LOCK)
 
     def remove(self, name: str) -> None:
-        """See :class:`Storage`."""
         (self.folder / name).unlink(missing_ok=True)
 
     def writing(self) -> contextlib.AbstractContextManager[None]:

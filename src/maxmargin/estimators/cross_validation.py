@@ -28,7 +28,9 @@ class CrossValidation(NamedParameters):
     """Base class of searches for the best C."""
 
     Cs: Any
+    cv: Any
     refit: bool
+    best_estimator_: Any
 
     #: the class of the estimators that are trained
     _trained: ClassVar[type]

@@ -1,7 +1,8 @@
 """Descriptions that several estimators share, and the decorator that puts them into docstrings.
 
 A parameter or attribute that three or more estimators have is described once, in :data:`SHARED`. A docstring
-refers to a description by its name in braces on a line of its own, and may add to it in indented lines::
+describes the other parameters. It may add to a shared description in indented lines below its name in
+braces::
 
     Parameters
     ----------
@@ -10,8 +11,11 @@ refers to a description by its name in braces on a line of its own, and may add 
     loss : {"hinge", "squared_hinge"}, default "hinge"
         Described here, because no other estimator has it.
 
-:func:`documented` replaces these lines when the module is imported, so ``help``, Sphinx and notebooks show
-the complete text. Only lines that hold nothing but a name in braces are replaced; other braces stay.
+When the module is imported, :func:`documented` adds the shared descriptions of all parameters that the
+docstring leaves out, in the order of the signature, and replaces names in braces, also in other sections. A
+method need not have a section of parameters, nor one that says that it returns the estimator. So ``help``,
+Sphinx and notebooks show the complete text. Only lines that hold nothing but a name in braces are replaced;
+other braces stay.
 
 In a description, ``{default}`` stands for the default value in the signature of the class or function, so the
 documented default is always the real one.
@@ -159,6 +163,23 @@ checkpoint : path or Checkpoint, {default}
 
 task : Task, {default}
     The task: what is predicted, and how; see :class:`maxmargin.tasks.Task`. ``fit`` works on a copy.
+
+max_support : int, {default}
+    Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
+
+cv : int, splitter or iterable, {default}
+    The folds, as in scikit-learn; 5 by default.
+
+refit : bool, {default}
+    Whether to fit the best setting to all samples.
+
+search_seconds : float, {default}
+    Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+    trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+
+cell_callbacks : list of callables, {default}
+    Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if one of
+    them returns True, and the best of the settings that were trained on every fold is taken.
 """
 
 _ATTRIBUTES = """
@@ -187,6 +208,29 @@ n_iter_ : int
 
 history_ : list of dict
     Record of every iteration: bounds, gap, elapsed time and more.
+
+cv_results_ : dict of arrays
+    As in GridSearchCV (``params``, ``param_C``, ``split0_test_score``, ``mean_test_score``,
+    ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the certificate of each cell:
+    ``split0_objective``, ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
+
+best_params_, best_score_, best_index_
+    The best setting, its mean score and its index in ``cv_results_``.
+
+n_splits_ : int
+    Number of folds.
+
+n_seen_, n_support_ : int
+    After ``partial_fit``: number of samples seen so far, and number of samples kept.
+
+support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
+    The support vectors; empty with ``kernel="precomputed"``.
+
+kernel_ : Kernel
+    The kernel with its parameters.
+
+shape_fit_ : tuple of int
+    Shape of the training data.
 
 classes_ : array
     The class labels, sorted.
@@ -223,6 +267,12 @@ _METHODS = """
 X : array, sparse matrix, data frame, matrix-free features or data set of shape (n_samples, n_features)
     The samples.
 
+rows : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+    The samples.
+
+sequences : as for ``fit``
+    Sequences.
+
 y : array of shape (n_samples,)
     The target of each sample. Omit it for a data set, which contains its own.
 
@@ -240,6 +290,13 @@ pairs : sequences of equal length
 
 lengths : list of int, {default}
     Number of tokens of each sequence, if ``X`` is one matrix.
+
+token_weight : list of arrays, or flat array, {default}
+    Per-token multipliers of the cost.
+
+interrupted_search
+    After Ctrl-C. ``cv_results_`` contains the finished cells, nothing is refitted, and ``error.estimator`` is
+    this object. See :func:`maxmargin.return_on_interrupt`.
 """
 
 #: names that stand for several descriptions
@@ -256,27 +313,41 @@ _GROUPS = {
     ),
     "limits": ("max_iter", "max_seconds"),
     "signs": ("nonnegative", "nonpositive"),
+    "search": ("cv_results_", "best_params_, best_score_, best_index_", "n_splits_"),
+    "stream": ("n_seen_, n_support_",),
     "restricted": ("restricted_lower_bound_", "restricted_gap_"),
     "probabilistic": ("probabilistic_bound_", "probabilistic_bound_is_vacuous_"),
 }
 #: descriptions whose name in docstrings is not the name of what they describe
-_NAMES = {"score_weight": "sample_weight", "pairs": "X, y"}
+_NAMES = {
+    "score_weight": "sample_weight",
+    "pairs": "X, y",
+    "rows": "X",
+    "sequences": "X",
+    "search_seconds": "max_seconds",
+    "cell_callbacks": "callbacks",
+    "interrupted_search": "KeyboardInterrupt",
+}
 
 
 def _entries(text: str) -> dict[str, str]:
     """The descriptions in a text, by name."""
     blocks = text.strip().split("\n\n")
-    return {block.split(" : ", 1)[0]: block for block in blocks}
+    return {block.split("\n")[0].split(" : ")[0]: block for block in blocks}
 
 
 #: the shared descriptions, by the name that stands for them in docstrings
 SHARED = _entries(_PARAMETERS) | _entries(_ATTRIBUTES) | _entries(_METHODS)
 
 _PLACEHOLDER = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
+_PARAMETERS_OF = re.compile(
+    r"(?P<head>^(?P<indent> *)Parameters\n *-+\n)(?P<entries>(?: *\S.*\n)*)", re.MULTILINE
+)
+_SECTION = re.compile(r"^(?P<indent> *)(?P<title>\w+)\n *---+$", re.MULTILINE)
 
 
 def documented(described: Documented) -> Documented:
-    """Replace the placeholders in the docstring of a class or function by the shared descriptions.
+    """Compose the docstring of a class or function from its own descriptions and the shared ones.
 
     Parameters
     ----------
@@ -292,22 +363,65 @@ def documented(described: Documented) -> Documented:
     --------
     >>> from maxmargin.estimators.documentation import documented
     >>> @documented
-    ... def solve(tol=0.1):
+    ... def solve(rule, tol=0.1, verbose=0):
     ...     '''Solve a problem.
     ...
     ...     Parameters
     ...     ----------
-    ...     {tol}
+    ...     rule : str
+    ...         Its rule.
+    ...
+    ...     Returns
+    ...     -------
+    ...     float
     ...     '''
-    >>> print(solve.__doc__.splitlines()[4].strip())
-    tol : float or stopping rule, default 0.1
+    >>> [line.strip() for line in solve.__doc__.splitlines() if " : " in line]
+    ['rule : str', 'tol : float or stopping rule, default 0.1', 'verbose : int, default 0']
     """
     if described.__doc__ is not None:
-        defaults = inspect.signature(described).parameters
+        signature = inspect.signature(described)
+        known = signature.parameters
+        whole = _with_sections(described.__doc__, signature)
+        listed = _PARAMETERS_OF.sub(lambda found: _listed(found, known), whole)
         described.__doc__ = _PLACEHOLDER.sub(
-            lambda found: _described(found[2], found[1], defaults), described.__doc__
+            lambda found: _described(found[2], found[1], known), listed
         )
     return described
+
+
+def _with_sections(text: str, signature: inspect.Signature) -> str:
+    """The docstring of a method with sections of its parameters and, if it returns ``self``, of that."""
+    first = _SECTION.search(text)
+    if "self" not in signature.parameters or first is None:
+        return text
+    indent, at = first["indent"], first.start()
+    if first["title"] != "Parameters" and len(signature.parameters) > 1:
+        text = f"{text[:at]}{indent}Parameters\n{indent}----------\n\n{text[at:]}"
+    if signature.return_annotation == "Self" and f"{indent}Returns\n" not in text:
+        found = _PARAMETERS_OF.search(text)
+        at = at if found is None else found.end()
+        lines = ("", "Returns", "-------", "self", "    The estimator itself.")
+        text = text[:at] + "".join(f"{indent}{line}".rstrip() + "\n" for line in lines) + text[at:]
+    return text
+
+
+def _listed(section: re.Match[str], parameters: Any) -> str:
+    """A section of parameters in the order of the signature, with placeholders for what it leaves out."""
+    indent, text = section["indent"], section["entries"]
+    parts = [part for part in re.split(rf"^(?={indent}\S)", text, flags=re.MULTILINE) if part]
+    of = {name.lstrip("*"): part for part in parts for name in _names(part.split("\n")[0].strip())}
+    left_out = [name for name in parameters if name not in of and name != "self"]
+    of |= {name: f"{indent}{{{name}}}\n" for name in left_out}
+    ordered = [of[name] for name in parameters if name in of]
+    return section["head"] + "".join(dict.fromkeys([*ordered, *parts]))
+
+
+def _names(line: str) -> list[str]:
+    """The parameters that an entry of a section describes, from its first line."""
+    if placeholder := _PLACEHOLDER.fullmatch(line):
+        parts = _GROUPS.get(placeholder[2], (placeholder[2],))
+        line = ", ".join(_NAMES.get(part, part) for part in parts)
+    return line.split(" : ")[0].split(", ")
 
 
 def _described(name: str, indent: str, parameters: Any) -> str:

@@ -1,4 +1,4 @@
-"""The cells of a search over C of structured estimators: all folds with one C, then with the next.
+"""Searches over C of structured estimators, whose cells are all folds with one C, then with the next.
 
 Examples that a fold holds out have the weight 0, so the dual variables of all fits belong to the same
 examples, and each fit begins with those of the one before.
@@ -12,13 +12,86 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.validation import loaded
+from maxmargin.solvers import AutoStructured
 
 Estimator = TypeVar("Estimator", bound=Any)
+
+
+class StructuredSearch(CrossValidation):
+    """Base class of these searches."""
+
+    _powers = (-3, 1)
+    scoring: Any
+    solver: Any
+
+    def _table(self, n: int, groups: Any) -> tuple[GridTable, list[tuple[IntArray, IntArray]]]:
+        """An empty table, and the folds of n examples."""
+        if self.scoring is not None and not callable(self.scoring):
+            raise ValueError(
+                f"scoring={self.scoring!r}: pass a callable scoring(estimator, X, y), or None for the "
+                "estimator's own score."
+            )
+        splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
+        return GridTable(len(splits), self._values()), splits
+
+    def _template(self) -> Any:
+        estimator = super()._template()
+        signs = (getattr(self, name, None) for name in ("nonnegative", "nonpositive"))
+        if self.solver == "auto" and all(sign is None for sign in signs):
+            # keep working sets of held-out examples during the folds that do not use them
+            idle = 8 * (self.n_splits_ + 1)
+            estimator.solver = AutoStructured(getattr(self, "oracle", "cheap"), idle=idle)
+        return estimator
+
+    def _score(self, estimator: Any, X: Any, y: Any) -> float:
+        score = type(estimator).score if self.scoring is None else self.scoring
+        return float(score(estimator, X, y))
+
+    def predict(self, X: Any) -> list[Any]:
+        """Predict outputs with ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : sequence
+            Inputs, as for ``fit``.
+
+        Returns
+        -------
+        list
+            Outputs.
+        """
+        check_is_fitted(self, "best_estimator_")
+        found: list[Any] = self.best_estimator_.predict(X)
+        return found
+
+    def _examples(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Inputs and outputs in memory."""
+        return loaded(X, y, None)[:2]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the score of ``best_estimator_``, by ``scoring``.
+
+        Parameters
+        ----------
+        X, y : sequences of equal length
+            Inputs and true outputs, as for ``fit``.
+
+        Returns
+        -------
+        float
+            The larger, the better.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self._score(self.best_estimator_, *self._examples(X, y))
 
 
 class Folds(ABC, Generic[Estimator]):

@@ -116,16 +116,18 @@ NO_PROBABILITIES = (
 )
 
 
+class _InitSignature:
+    """The signature of ``__init__``: without it, help() and the documentation show that of ``__new__``."""
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        given = inspect.signature(owner.__init__)
+        return given.replace(parameters=list(given.parameters.values())[1:])
+
+
 class NamedParameters(BaseEstimator):
     """Rejects unknown parameters with a message that says what to use instead."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if (
-            "__init__" in cls.__dict__
-        ):  # without this, help() and the documentation show that of __new__
-            given = inspect.signature(cls.__init__)
-            cls.__signature__ = given.replace(parameters=list(given.parameters.values())[1:])
+    __signature__ = _InitSignature()
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):

@@ -15,7 +15,15 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.columns import Column, LazyColumn, Ones, Signs, StoredColumn, chunks, signs
+from maxmargin.data.columns import (
+    Column,
+    LazyColumn,
+    Ones,
+    StoredColumn,
+    chunks,
+    signs,
+    stored_signs,
+)
 from maxmargin.data.dataset import Dataset, as_matrix
 from maxmargin.data.design import (
     CSRDesign,
@@ -72,7 +80,7 @@ class Classes:
             return signs(self.codes[:], k).astype(np.float64)
         if k == 1 and self.as_stored:
             return self.labels
-        return Signs(self.labels, self.values[k])
+        return stored_signs(self.labels, self.values[k])
 
 
 def require_no_path(X: Any) -> None:

@@ -11,48 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.kernel.kernel_svc import KernelSVC
-from maxmargin.estimators.kernel.kernel_svr import KernelSVR
-from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
-from maxmargin.estimators.linear.linear_svc import LinearSVC
-from maxmargin.estimators.linear.linear_svr import LinearSVR
-from maxmargin.estimators.linear.measure_svc import MeasureSVC
-from maxmargin.estimators.linear.rank_svm import RankSVM
-from maxmargin.estimators.structured.grammar_parser import GrammarParser
-from maxmargin.estimators.structured.graph_labeler import GraphLabeler
-from maxmargin.estimators.structured.latent_structured_svm import LatentStructuredSVM
-from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
-from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.files import codec, container
 from maxmargin.files.codec import FormatError, shown
 from maxmargin.losses import ScoreLoss
 from maxmargin.persistence._fields import Sizes, read_fields, section, write_fields
-from maxmargin.persistence._models import CERTIFICATE, MODELS, check_task
+from maxmargin.persistence._models import CERTIFICATE, MODELS, SavedEstimator, check_task
 from maxmargin.persistence._objects import MissingLossError, convert, makers, own_loss
 from maxmargin.persistence._params import read_params, storable_params
 from maxmargin.tasks import LatentTask, Task
 
 __all__ = ["ModelFileError", "SavedEstimator", "load", "read_notes", "save"]
 
-#: what a model file can hold
-SavedEstimator: TypeAlias = (
-    GrammarParser
-    | GraphLabeler
-    | KernelSVC
-    | LatentStructuredSVM
-    | LinearSVC
-    | KernelSVR
-    | LinearSVR
-    | MeasureSVC
-    | OneClassSVM
-    | RankSVM
-    | SequenceTagger
-    | StructuredSVM
-)
 Expected = TypeVar("Expected", bound=SavedEstimator)
 
 

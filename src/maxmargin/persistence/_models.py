@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -359,6 +359,22 @@ def check_task(task: Any, name: str, dim: int) -> None:
 
 
 # -- the table of estimators -----------------------------------------------------------------------
+
+#: what a model file can hold
+SavedEstimator: TypeAlias = (
+    GrammarParser
+    | GraphLabeler
+    | KernelSVC
+    | KernelSVR
+    | LatentStructuredSVM
+    | LinearSVC
+    | LinearSVR
+    | MeasureSVC
+    | OneClassSVM
+    | RankSVM
+    | SequenceTagger
+    | StructuredSVM
+)
 
 
 class Model(NamedTuple):

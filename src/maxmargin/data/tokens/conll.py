@@ -100,7 +100,7 @@ def read_columns(path: str, options: ColumnOptions, *, conllu: bool) -> ReadColu
         options = options._replace(
             fields=options.fields or CONLLU, label=options.label or "upos", delimiter="\t"
         )
-    sentences = _Sentences(path, options, conllu)
+    sentences = _ConllFile(path, options, conllu)
     X: Tokens = []
     y: Labels = []
     for columns in sentences:
@@ -113,7 +113,7 @@ def read_columns(path: str, options: ColumnOptions, *, conllu: bool) -> ReadColu
     return ReadColumns(X, y if y else None, sentences.options)
 
 
-class _Sentences:
+class _ConllFile:
     """The columns of each sequence. The names of the columns follow from the first one."""
 
     def __init__(self, path: str, options: ColumnOptions, conllu: bool) -> None:

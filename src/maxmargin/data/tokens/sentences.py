@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from maxmargin.core.matrices import checked_csr, first_not_finite, is_finite, numbered
 from maxmargin.core.vectors import IntArray
+from maxmargin.data.tokens.name_columns import in_final_order, new_names, token_matrix
 from maxmargin.data.tokens.token_features import cut
-from maxmargin.data.tokens.token_vectorizer import TokenVectorizer, _matrix, new_names
+from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 
 AnyArray = npt.NDArray[Any]
 
@@ -190,7 +191,7 @@ class GrowingVocabulary:
         counts = np.bincount(columns, minlength=len(self._counts))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
-        return _matrix(columns, values, ends, len(counts), lists)
+        return token_matrix(columns, values, ends, len(counts), lists)
 
     def sorted(self, min_count: int) -> tuple[TokenVectorizer, IntArray]:
         """The names that occur often enough, sorted, and the new column of each old one (-1: none)."""
@@ -200,9 +201,5 @@ class GrowingVocabulary:
             raise TypeError(
                 f"names of features must be strings, but {cut(other)} is a {type(other).__name__}."
             )
-        kept = np.flatnonzero(self._counts >= min_count)
-        order = sorted(kept.tolist(), key=names.__getitem__)
-        place = np.full(len(names), -1)
-        place[order] = np.arange(len(order))
-        vectorizer = TokenVectorizer(None, min_count).set_names([names[k] for k in order])
-        return vectorizer, place
+        known, place = in_final_order(names, self._counts, min_count)
+        return TokenVectorizer(None, min_count).set_names(known), place

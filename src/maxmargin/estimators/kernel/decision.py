@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.chunks import accuracy, chunked
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.scores import SupportSegment
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import own_labels, scored
+from maxmargin.estimators.scores import AccuracyScore
 
 
-class KernelDecision(ClassifierMixin, FittedExpansion):
+class KernelDecision(AccuracyScore, FittedExpansion):
     """Predictions from ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``classes_``."""
 
     _in_double = False
@@ -35,9 +34,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -70,9 +67,7 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -85,28 +80,6 @@ class KernelDecision(ClassifierMixin, FittedExpansion):
         if not self._voting:
             return self.classes_[scores.argmax(axis=1)]
         return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy: the fraction of samples with the right label.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {y}
-            True labels.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        if own_labels(X, y, sample_weight):
-            return accuracy(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     @property
     def _voting(self) -> bool:

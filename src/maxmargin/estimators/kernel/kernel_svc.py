@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +43,7 @@ from maxmargin.kernels import Kernel
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class KernelSVC(KernelDecision, KernelMachine):
     """Support vector classification with kernels and a certificate.
 
@@ -68,9 +69,6 @@ class KernelSVC(KernelDecision, KernelMachine):
     {kernel}
         With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
         samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
-    {gamma}
-    {degree}
-    {coef0}
     method : str or settings object, default "auto"
         "exact", "nystrom", "sampled", "sampled_constant" or "map" (exact, for small data, also for joint
         multiclass training), or an object with the settings of a method, such as ``kernels.Nystrom(...)``.
@@ -79,13 +77,11 @@ class KernelSVC(KernelDecision, KernelMachine):
     multi_class : {"auto", "ovo", "crammer_singer"}, default "auto"
         How to train more than two classes: one problem for each pair of classes, whose objectives and bounds
         are added ("auto" and "ovo"), or one problem for all classes, for the methods that support it.
-    {fit_intercept}
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
         Whether ``decision_function`` returns one column per class or one per pair of classes, if several
         classes were trained one-vs-one.
-    {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values, features of landmarks and planes of sampled cuts.
         The data, a few numbers per sample and a few tens of megabytes of work space are not included.
@@ -99,16 +95,12 @@ class KernelSVC(KernelDecision, KernelMachine):
     {warm_start}
         Its coefficients are reused if the number of samples is the same. This applies to "exact", and to
         "auto" if it chooses "exact"; the other methods start from scratch.
-    {random_state}
-    {callbacks}
-    {verbose}
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Indices of the support vectors, sorted by class and then ascending.
-    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors; empty with ``kernel="precomputed"``.
+    {support_vectors_}
     n_support_ : array of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : array of shape (n_outputs, n_SV)
@@ -120,13 +112,11 @@ class KernelSVC(KernelDecision, KernelMachine):
     coef_ : array of shape (n_functions, n_features)
         Weights, only for ``kernel="linear"``.
     {classes_}
-    kernel_ : Kernel
-        The kernel with its parameters.
+    {kernel_}
     method_ : str or list of str
         The method; after "auto", also why it was chosen. A list if it differs between pairs of classes, in
         their order.
-    shape_fit_ : tuple of int
-        Shape of the training data.
+    {shape_fit_}
     {n_features_in_}
     {feature_names_in_}
     {kernel_values_}
@@ -153,50 +143,27 @@ class KernelSVC(KernelDecision, KernelMachine):
     0.99
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        method: Any = "auto",
-        multi_class: str = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        decision_function_shape: str = "ovr",
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_kernel_values: float = 1e11,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.method = method
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.tol = tol
-        self.memory = memory
-        self.max_kernel_values = max_kernel_values
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    method: Any = "auto"
+    multi_class: str = "auto"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    decision_function_shape: str = "ovr"
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_kernel_values: float = 1e11
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented
@@ -210,12 +177,6 @@ class KernelSVC(KernelDecision, KernelMachine):
             CSR format (sparse). A data set on disk is read into memory.
         {y}
             Class labels of any type.
-        {sample_weight}
-
-        Returns
-        -------
-        KernelSVC
-            The fitted estimator.
         """
         check_parameters(self)
         if self.decision_function_shape not in ("ovr", "ovo"):

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.chunks import chunked, determination
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
-from maxmargin.estimators.validation import finite_scores, own_labels, scored, training
+from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.validation import finite_scores, training
 from maxmargin.losses import EpsilonInsensitive
 
 
 @documented
-class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
+@dataclass(eq=False, repr=False)
+class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     """Support vector regression with kernels and a certificate.
 
     Minimizes ``1/2 |f|^2 + C sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)`` over the functions f in the
@@ -41,35 +43,25 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
     {kernel}
         With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
         samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
-    {gamma}
-    {degree}
-    {coef0}
     method : str or settings object, default "auto"
         "exact" or "nystrom", or an object with settings, such as ``kernels.Nystrom(...)``. "auto" is "exact"
         if the kernel values of an exact fit are within ``max_kernel_values`` even if all samples are support
         vectors, and "nystrom" otherwise.
-    {fit_intercept}
-    {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values and features of landmarks. The data, a few numbers
         per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
         Largest number of kernel values for which "auto" chooses an exact fit.
-    {limits}
     {n_jobs}
         Predictions use it, too.
     {warm_start}
         Its coefficients are reused by exact fits if the number of samples is the same.
-    {random_state}
-    {callbacks}
-    {verbose}
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending.
-    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors; empty with ``kernel="precomputed"``.
+    {support_vectors_}
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -78,12 +70,10 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
         The intercept.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    kernel_ : Kernel
-        The kernel with its parameters.
+    {kernel_}
     method_ : str
         The method; after "auto", also why it was chosen.
-    shape_fit_ : tuple of int
-        Shape of the training data.
+    {shape_fit_}
     {n_features_in_}
     {feature_names_in_}
     {kernel_values_}
@@ -106,49 +96,28 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
     array([1.])
     """
 
-    n_support_: Any
+    n_support_: Any = field(init=False)
     _methods = ("auto", "exact", "nystrom")
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        epsilon: float = 0.1,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        method: Any = "auto",
-        fit_intercept: bool = True,
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_kernel_values: float = 1e11,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.memory = memory
-        self.max_kernel_values = max_kernel_values
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    epsilon: float = 0.1
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    method: Any = "auto"
+    fit_intercept: bool = True
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_kernel_values: float = 1e11
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented
@@ -164,14 +133,8 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
             set on disk is read into memory.
         {y}
             Target values.
-        {sample_weight}
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
-
-        Returns
-        -------
-        KernelSVR
-            The fitted estimator.
         """
         check_parameters(self)
         settings = self._settings()
@@ -201,9 +164,8 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples; with ``kernel="precomputed"``, their kernel values with all training samples.
-        {out}
+        {rows}
+            With ``kernel="precomputed"``, their kernel values with all training samples.
 
         Returns
         -------
@@ -211,25 +173,3 @@ class KernelSVR(RegressorMixin, FittedExpansion, KernelMachine):
             Predicted targets.
         """
         return finite_scores(self._scores(X)[:, 0])
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {y}
-            True values.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            At most 1; 0 for predicting the mean.
-        """
-        if own_labels(X, y, sample_weight):
-            return determination(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))

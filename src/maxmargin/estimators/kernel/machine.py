@@ -120,8 +120,7 @@ class KernelMachine(CertifiedEstimator):
         """Replace further attributes of the last fit, perhaps by another method."""
         for name in getattr(self, "_extras", ()):
             self.__dict__.pop(name, None)
-        for name, value in extras.items():
-            setattr(self, name, value)
+        self.__dict__.update(extras)
         self._extras = tuple(extras)
 
     # -- problems of one function ------------------------------------------------------------------

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -61,6 +61,7 @@ class Fitted(NamedTuple):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     """Detection of outliers by a one-class SVM with a certificate.
 
@@ -79,19 +80,12 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         support vectors, in (0, 1]. It is met up to a thousandth of itself.
     {kernel}
         With "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
-    {gamma}
-    {degree}
-    {coef0}
-    {tol}
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values.
     {limits}
         They apply to the fit at each value of C, and to the whole search, respectively.
     {n_jobs}
         Predictions use it, too.
-    {random_state}
-    {callbacks}
-    {verbose}
 
     Attributes
     ----------
@@ -103,8 +97,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         The threshold: ``decision_function = score_samples - offset_``.
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending. This and what follows is empty with ``kernel="linear"``.
-    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
-        The support vectors; empty with ``kernel="precomputed"``.
+    {support_vectors_}
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -113,12 +106,10 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         ``-offset_``.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    kernel_ : Kernel
-        The kernel with its parameters.
+    {kernel_}
     n_fits_ : int
         Number of values of C that were tried.
-    shape_fit_ : tuple of int
-        Shape of the training data.
+    {shape_fit_}
     {n_features_in_}
     {feature_names_in_}
     {certificate}
@@ -135,44 +126,28 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     array([ 1, -1])
     """
 
-    C_: float
-    offset_: float
-    _weights: Array | None = None
-    n_support_: IntArray
+    C_: float = field(init=False)
+    offset_: float = field(init=False)
+    _weights: Array | None = field(default=None, init=False)
+    n_support_: IntArray = field(init=False)
     method = "exact"
     max_kernel_values = math.inf
     warm_start = False
 
-    def __init__(
-        self,
-        nu: float = 0.5,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: Any = 1e-3,
-        memory: int = 2**31,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.memory = memory
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    nu: float = 0.5
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: Any = 1e-3
+    memory: int = 2**31
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @certified_fit
     @documented
@@ -181,16 +156,10 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples; with ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
+        {rows}
+            With ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
         y : ignored
             Not used.
-        {sample_weight}
-
-        Returns
-        -------
-        OneClassSVM
-            The fitted estimator.
         """
         check_parameters(self)
         settings = self._settings()
@@ -320,9 +289,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -338,9 +305,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------
@@ -363,9 +328,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
-            The samples.
-        {out}
+        {rows}
 
         Returns
         -------

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.chunks import accuracy, chunked
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
-from maxmargin.estimators.validation import finite_scores, own_labels, rows_for, scored
+from maxmargin.estimators.scores import AccuracyScore
+from maxmargin.estimators.validation import finite_scores, rows_for
 
 
-class LinearDecision(ClassifierMixin):
+class LinearDecision(AccuracyScore):
     """Predictions from ``coef_``, ``intercept_`` and ``classes_``."""
 
     coef_: Array
@@ -28,11 +28,6 @@ class LinearDecision(ClassifierMixin):
     @documented
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: one per sample for two classes, otherwise one column per class.
-
-        Parameters
-        ----------
-        {X}
-        {out}
 
         Returns
         -------
@@ -52,11 +47,6 @@ class LinearDecision(ClassifierMixin):
     def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -66,27 +56,6 @@ class LinearDecision(ClassifierMixin):
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[which]
         return labels
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy: the fraction of samples with the right label.
-
-        Parameters
-        ----------
-        {X}
-        {y}
-            True labels.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        if own_labels(X, y, sample_weight):
-            return accuracy(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

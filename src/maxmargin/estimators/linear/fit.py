@@ -87,8 +87,7 @@ class LinearFit(CertifiedEstimator):
                         returned=model.returned,
                     )
                 )
-        for name, value in model.attributes([r.w for r in results]).items():
-            setattr(self, name, value)
+        self.__dict__.update(model.attributes([r.w for r in results]))
         if self.warm_start:
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from maxmargin.estimators.validation import Classes, classes_of, require_two_cla
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LinearSVC(PartialFit, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
 
@@ -43,7 +45,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     ----------
     {C}
         It multiplies a sum over samples, as in scikit-learn.
-    {tol}
     loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
         The loss function. "logistic" adds ``predict_proba``; it does not support ``partial_fit``. Pass an
         object for other parameters or for a loss of your own; see the user guide, "Your own loss".
@@ -51,9 +52,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         How to train more than two classes: all in one problem (the loss of Crammer and Singer, or the
         multinomial logistic loss), or one problem per class against the rest, whose objectives and bounds are
         added. "auto" is "crammer_singer" for "hinge", "multinomial" for "logistic", and "ovr" for others.
-    {fit_intercept}
-    {intercept_scaling}
-    {penalize_intercept}
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     cost : array of shape (n_classes, n_classes), optional
@@ -64,22 +62,12 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         class.
     {fixed}
         With several classes, give one value for all classes or one for each.
-    {signs}
     {solver}
         "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
         methods.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused, and the dual variables if the solver keeps them. If a data set on disk has
         only grown since then, its cutting planes are reused as well.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -90,8 +78,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     {classes_}
     {n_features_in_}
     {feature_names_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -114,58 +101,31 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     array([[0.98, 0.02, 0.  ]])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: Any = 1e-3,
-        loss: Any = "hinge",
-        multi_class: str = "auto",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        penalize_intercept: bool = True,
-        class_weight: Any = None,
-        cost: Any = None,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.cost = cost
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    C: float = 1.0
+    _: KW_ONLY
+    tol: Any = 1e-3
+    loss: Any = "hinge"
+    multi_class: str = "auto"
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    penalize_intercept: bool = True
+    class_weight: Any = None
+    cost: Any = None
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
 
     @certified_fit
     @documented
@@ -186,13 +146,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
             is read from disk.
         {y}
             Class labels of any type.
-        {sample_weight}
-        {resume_from}
-
-        Returns
-        -------
-        LinearSVC
-            The fitted estimator.
         """
         keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
         self._fit(X, y, sample_weight, keeping=keeping)
@@ -234,18 +187,11 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
         Parameters
         ----------
-        {X}
         {y}
             Class labels.
         classes : array, optional
             All classes that occur in the stream. Required in the first call, unless ``fit`` was called
             before: then its classes are the default.
-        {sample_weight}
-
-        Returns
-        -------
-        LinearSVC
-            The estimator.
 
         Examples
         --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from maxmargin.estimators.validation import loaded, require_two_classes
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LinearSVCCV(Probabilities, CrossValidation):
     """Linear support vector classification with C and class weights chosen by cross-validation.
 
@@ -43,48 +45,32 @@ class LinearSVCCV(Probabilities, CrossValidation):
     ----------
     Cs : int or array, default 10
         Values of C. An integer n stands for n values between 1e-4 and 1e4.
-    cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn; 5 stratified folds by default.
+    {cv}
+        They are stratified.
     class_weights : list, optional
-        Class weights to try, each a dict, "balanced" or None; ``[None]`` by default.
+        Class weights to try, each a dict, "balanced" or None; ``[None]`` by default. They are
+        ``param_class_weight`` in ``cv_results_``.
     scoring : str or callable, optional
         A scikit-learn scorer; accuracy by default.
     loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
         The loss, as in :class:`LinearSVC`; "logistic" adds ``predict_proba``.
-    refit : bool, default True
-        Whether to fit the best setting to all samples.
     prune : bool, default False
         For each class weight, stop increasing C when the mean score has been below the best one by more than
         the standard error of the best, twice in a row. Skipped cells hold NaN.
     {tol}
         It applies to every cell.
-    {fit_intercept}
-    {intercept_scaling}
-    {penalize_intercept}
     {max_iter}
         It applies to every cell.
-    max_seconds : float, optional
-        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
-        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+    {search_seconds}
     n_jobs : int, optional
         Number of threads. Results are bit-identical for any number. There is no ``engine``, because most
         cells are trained by coordinate ascent in the memory of this process. On a cluster, use
         :func:`svc_path` for each fold.
-    {random_state}
-    callbacks : list of callables, optional
-        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
-        one of them returns True, and the best of the settings that were trained on every fold is taken.
-    {verbose}
+    {cell_callbacks}
 
     Attributes
     ----------
-    cv_results_ : dict of arrays
-        As in GridSearchCV (``params``, ``param_C``, ``param_class_weight``, ``split0_test_score``,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
-        certificate of each cell: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
-        ``split0_converged``.
-    best_params_, best_score_, best_index_
-        The best setting, its mean score and its index in ``cv_results_``.
+    {search}
     best_estimator_ : LinearSVC
         The best setting, fitted to all samples, if ``refit``.
     estimator : LinearSVC
@@ -92,8 +78,6 @@ class LinearSVCCV(Probabilities, CrossValidation):
         registered as a subclass of scikit-learn's ``BaseSearchCV``, programs use it as a search.
     coef_, intercept_
         Those of ``best_estimator_``.
-    n_splits_ : int
-        Number of folds.
     n_iter_ : int
         Largest number of iterations of a cell.
     pruned_ : list of dict
@@ -118,46 +102,26 @@ class LinearSVCCV(Probabilities, CrossValidation):
     _trained = LinearSVC
     _powers = (-4, 4)
     _of_best = ("coef_", "intercept_")
-    best_estimator_: LinearSVC
+    best_estimator_: LinearSVC = field(init=False)
 
-    def __init__(
-        self,
-        Cs: Any = 10,
-        *,
-        cv: Any = None,
-        class_weights: Any = None,
-        scoring: Any = None,
-        loss: Any = "hinge",
-        refit: bool = True,
-        prune: bool = False,
-        tol: Any = 1e-3,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        penalize_intercept: bool = True,
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.class_weights = class_weights
-        self.scoring = scoring
-        self.loss = loss
-        self.refit = refit
-        self.prune = prune
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.penalize_intercept = penalize_intercept
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    Cs: Any = 10
+    _: KW_ONLY
+    cv: Any = None
+    class_weights: Any = None
+    scoring: Any = None
+    loss: Any = "hinge"
+    refit: bool = True
+    prune: bool = False
+    tol: Any = 1e-3
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    penalize_intercept: bool = True
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @property
     def estimator(self) -> LinearSVC:
@@ -178,22 +142,14 @@ class LinearSVCCV(Probabilities, CrossValidation):
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples. Data sets on disk are loaded into memory.
-        {y}
         {sample_weight}
             Held-out samples are scored without them.
         groups : array of shape (n_samples,), optional
             Groups for the splitter.
 
-        Returns
-        -------
-        LinearSVCCV
-            The fitted estimator.
-
         Raises
         ------
-        KeyboardInterrupt
-            After Ctrl-C. ``error.estimator`` is this object, with the finished cells in ``cv_results_``;
-            nothing is refitted. See :func:`maxmargin.return_on_interrupt`.
+        {interrupted_search}
         """
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.chunks import chunked, determination
+from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import check_epsilon, regression_model
@@ -21,11 +21,13 @@ from maxmargin.estimators.linear.stream import (
     if_all_penalized,
 )
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import finite_scores, own_labels, rows_for, scored, training
+from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.validation import finite_scores, rows_for, training
 
 
 @documented
-class LinearSVR(PartialFit, RegressorMixin, LinearFit):
+@dataclass(eq=False, repr=False)
+class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     """Linear support vector regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of
@@ -42,34 +44,19 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     ----------
     {C}
         It multiplies a sum over samples, as in scikit-learn.
-    {tol}
     epsilon : float, default 0.0
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
     loss : str or loss object, default "epsilon_insensitive"
         "epsilon_insensitive" or "squared_epsilon_insensitive". With ``epsilon=0`` these are absolute errors
         and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it has its own
         parameters, and ``epsilon`` is ignored.
-    {fit_intercept}
-    {intercept_scaling}
     {penalize_intercept}
         This is recommended for targets that are far from zero.
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
         methods.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused, and the dual variables if the solver keeps them.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -79,8 +66,7 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         The intercept.
     {n_features_in_}
     {feature_names_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -95,54 +81,29 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     0.48
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: Any = 1e-3,
-        epsilon: float = 0.0,
-        loss: Any = "epsilon_insensitive",
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        penalize_intercept: bool = True,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.epsilon = epsilon
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.penalize_intercept = penalize_intercept
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    C: float = 1.0
+    _: KW_ONLY
+    tol: Any = 1e-3
+    epsilon: float = 0.0
+    loss: Any = "epsilon_insensitive"
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    penalize_intercept: bool = True
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
 
     @certified_fit
     @documented
@@ -164,15 +125,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
             is read from disk.
         {y}
             Target values.
-        {sample_weight}
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
-        {resume_from}
-
-        Returns
-        -------
-        LinearSVR
-            The fitted estimator.
         """
         rows = training(self, X, y, sample_weight, numeric=True)
         epsilon = check_epsilon(sample_epsilon, rows.n)
@@ -192,15 +146,8 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
 
         Parameters
         ----------
-        {X}
         {y}
             Target values.
-        {sample_weight}
-
-        Returns
-        -------
-        LinearSVR
-            The estimator.
 
         Examples
         --------
@@ -230,11 +177,6 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -244,27 +186,6 @@ class LinearSVR(PartialFit, RegressorMixin, LinearFit):
         design = rows_for(self, X)
         scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
         return finite_scores(scores)
-
-    @documented
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions.
-
-        Parameters
-        ----------
-        {X}
-        {y}
-            True values.
-        {score_weight}
-
-        Returns
-        -------
-        float
-            At most 1; 0 for predicting the mean.
-        """
-        if own_labels(X, y, sample_weight):
-            return determination(self, X)
-        y, sample_weight = scored(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

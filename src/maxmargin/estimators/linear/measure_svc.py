@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from maxmargin.solvers import Auto
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class MeasureSVC(LinearDecision, CertifiedEstimator):
     """Linear binary classification that optimizes a non-decomposable metric, with a certificate.
 
@@ -64,25 +66,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     rescaling : {"margin", "slack"}, default "margin"
         "slack" maximizes ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)`` instead. It evaluates all confusion
         matrices, with the same limit as above, and is not available for "roc_auc".
-    {tol}
     {fit_intercept}
         "roc_auc" and "prbep" do not depend on an intercept. It is then set after training, so that the number
         of training samples predicted as positive is the number of positive samples.
-    {intercept_scaling}
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" is the optimized cutting plane method, and for "error" the methods of ``LinearSVC``.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -117,54 +107,29 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     (0.61, 0.2)
     """
 
-    def __init__(
-        self,
-        measure: Any = "f1",
-        C: float = 1.0,
-        *,
-        beta: float = 1.0,
-        k: int | None = None,
-        rescaling: str = "margin",
-        tol: Any = 1e-3,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.measure = measure
-        self.C = C
-        self.beta = beta
-        self.k = k
-        self.rescaling = rescaling
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    measure: Any = "f1"
+    C: float = 1.0
+    _: KW_ONLY
+    beta: float = 1.0
+    k: int | None = None
+    rescaling: str = "margin"
+    tol: Any = 1e-3
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented
@@ -183,12 +148,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         sample_weight : array of shape (n_samples,), optional
             Sample weights: any nonnegative numbers for "error", "balanced_error" and "roc_auc". The other
             metrics count samples and require integers: a sample of weight 2 counts as two samples.
-        {resume_from}
-
-        Returns
-        -------
-        MeasureSVC
-            The fitted estimator.
         """
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight)
@@ -220,8 +179,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             found = self._attributes(  # the workers are now free to compute scores
                 weights.whole(result.w), risk, lambda w: risk.scores(risk.evaluate(w))
             )
-        for name, value in found.items():
-            setattr(self, name, value)
+        self.__dict__.update(found)
         self._warn_if_trivial()
         return self
 
@@ -293,11 +251,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -317,7 +270,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
         {y}
             True labels.
         {score_weight}

@@ -34,11 +34,6 @@ class Probabilities(LinearDecision):
         Two classes: the logistic function of the score. Several classes that were trained together: the
         softmax of the scores. One-vs-rest: the logistic functions of the scores, divided by their sum.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -53,11 +48,6 @@ class Probabilities(LinearDecision):
         """Return the logarithm of the probability of each class. Only with the logistic loss.
 
         Small probabilities keep their digits, also those that are zero in double precision.
-
-        Parameters
-        ----------
-        {X}
-        {out}
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ _NOT_ROUTED = (
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class RankSVM(RegressorMixin, CertifiedEstimator):
     """Linear ranking with a certificate: scores that sort the samples of each query by ``y``.
 
@@ -63,7 +65,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     ----------
     {C}
         It multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
-    {tol}
     loss : {"pairs", "map", "ndcg"}, default "pairs"
         The loss of a query.
     pair_weight : {"equal", "difference"} or array of shape (n_levels, n_levels), default "equal"
@@ -74,21 +75,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         each query by the sum of its c_ij.
     k : int, optional
         For ``loss="ndcg"``: number of top positions that count (NDCG@k). All positions by default.
-    {prior}
-    {fixed}
-    {signs}
     {solver}
         "auto" is :class:`maxmargin.solvers.CuttingPlane` with its exact line search.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Its weights are reused.
     {random_state}
         Cutting planes do not use it; a solver of your own may.
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -116,50 +108,27 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     (1.0, 'exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: Any = 1e-3,
-        loss: str = "pairs",
-        pair_weight: Any = "equal",
-        query_weight: str = "pairs",
-        k: int | None = None,
-        prior: Any = None,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.pair_weight = pair_weight
-        self.query_weight = query_weight
-        self.k = k
-        self.prior = prior
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    C: float = 1.0
+    _: KW_ONLY
+    tol: Any = 1e-3
+    loss: str = "pairs"
+    pair_weight: Any = "equal"
+    query_weight: str = "pairs"
+    k: int | None = None
+    prior: Any = None
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented
@@ -186,14 +155,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             For ``loss="pairs"``: a sample of weight 2 counts as two samples, so c_ij is multiplied by both
             weights. For ``"map"`` and ``"ndcg"``: query weights, which must be the same for all samples of a
             query.
-        {resume_from}
         **unknown : dict
             Not used; other names, such as ``qid``, are an error that says what to use.
-
-        Returns
-        -------
-        RankSVM
-            The fitted estimator.
         """
         reject_names(unknown)
         data = {"X": X, "y": y}
@@ -243,11 +206,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
 
-        Parameters
-        ----------
-        {X}
-        {out}
-
         Returns
         -------
         array of shape (n_samples,)
@@ -270,7 +228,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
         {y}
             Relevance.
         groups : array of shape (n_samples,), optional

@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import Certificate, IterationRecord, StopReason, relative_gap
+from maxmargin.core.result import IterationRecord, relative_gap
 from maxmargin.core.rounding import negligible_fraction
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
 from maxmargin.duals.one_pass import SupportStream
-from maxmargin.estimators.base import _as_dict, _seed, stopping_rule
+from maxmargin.estimators.base import CertifiedEstimator, _as_dict, _seed, stopping_rule
 from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
@@ -64,18 +64,10 @@ class StreamBatch:
             yield self.design, 0, self.design.shape[0]
 
 
-class PartialFit:
+class PartialFit(CertifiedEstimator):
     """Adds ``verify`` and the base of ``partial_fit`` to an estimator that defines ``_batch``."""
 
-    C: float
-    tol: Any
     max_support: int
-    random_state: Any
-    lower_bound_: float
-    certificate_: Certificate
-    stop_reason_: StopReason
-    n_iter_: int
-    history_: list[dict[str, Any]]
 
     def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
         raise NotImplementedError
@@ -93,8 +85,7 @@ class PartialFit:
         finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
-        for name, value in batch.attributes([stream.w.copy() for stream in streams]).items():
-            setattr(self, name, value)
+        self.__dict__.update(batch.attributes([stream.w.copy() for stream in streams]))
         self.n_iter_ = number + 1
         self.n_seen_ = streams[0].n_seen
         self.n_support_ = sum(stream.n_support for stream in streams)

@@ -108,9 +108,7 @@ class ChainDecision:
 
         Parameters
         ----------
-        X : as for ``fit``
-            Sequences.
-        {lengths}
+        {sequences}
 
         Returns
         -------
@@ -132,11 +130,9 @@ class ChainDecision:
 
         Parameters
         ----------
-        X : as for ``fit``
-            Sequences.
+        {sequences}
         k : int
             Number of labelings. A sequence with fewer allowed labelings gets all of them.
-        {lengths}
         probabilities : bool, default False
             Return probabilities in place of scores. Requires ``loss="logistic"``.
 
@@ -177,9 +173,7 @@ class ChainDecision:
 
         Parameters
         ----------
-        X : as for ``fit``
-            Sequences.
-        {lengths}
+        {sequences}
 
         Returns
         -------
@@ -210,15 +204,9 @@ class ChainDecision:
         ----------
         X, y : as for ``fit``
             Held-out sequences and their true labels. Tokens with the label None are ignored.
-        {lengths}
         method : {"isotonic", "sigmoid"}, default "isotonic"
             The function from margins to probabilities. "isotonic" is any nondecreasing function; it needs
             about 1,000 tokens. "sigmoid" (Platt scaling) has two parameters, for fewer tokens.
-
-        Returns
-        -------
-        SequenceTagger
-            The calibrated tagger.
 
         Examples
         --------
@@ -263,9 +251,7 @@ class ChainDecision:
 
         Parameters
         ----------
-        X : as for ``fit``
-            Sequences.
-        {lengths}
+        {sequences}
 
         Returns
         -------
@@ -405,7 +391,6 @@ class ChainDecision:
         ----------
         X, y : as for ``fit``
             Sequences and their true labels. Omit ``y`` for a data set, which contains its own.
-        {lengths}
 
         Returns
         -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -22,6 +23,7 @@ from maxmargin.tasks.parsing.trees import Tree, as_tree, bracket_score, words
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class GrammarParser(CertifiedEstimator):
     """Parsing by a weighted context-free grammar, trained with a large margin and a certificate.
 
@@ -58,15 +60,8 @@ class GrammarParser(CertifiedEstimator):
         Number of words up to which the search is exact. Ignored without a ``beam``.
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Only cutting planes reuse its weights, if the grammar has the same size.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -90,50 +85,27 @@ class GrammarParser(CertifiedEstimator):
     (1.0, 'exact')
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: str = "span",
-        wrong_cost: float = 1.0,
-        tol: Any = 5e-2,
-        horizontal: int | None = 1,
-        parents: bool = True,
-        attributes: bool = True,
-        min_count: int = 2,
-        beam: int | None = None,
-        max_exact_length: int = 40,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.wrong_cost = wrong_cost
-        self.tol = tol
-        self.horizontal = horizontal
-        self.parents = parents
-        self.attributes = attributes
-        self.min_count = min_count
-        self.beam = beam
-        self.max_exact_length = max_exact_length
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    C: float = 1.0
+    _: KW_ONLY
+    loss: str = "span"
+    wrong_cost: float = 1.0
+    tol: Any = 5e-2
+    horizontal: int | None = 1
+    parents: bool = True
+    attributes: bool = True
+    min_count: int = 2
+    beam: int | None = None
+    max_exact_length: int = 40
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     def _task(self) -> Parsing:
         return Parsing(
@@ -167,12 +139,6 @@ class GrammarParser(CertifiedEstimator):
             nltk. Every word has its own tag.
         {sample_weight}
             A sample is a sentence.
-        {resume_from}
-
-        Returns
-        -------
-        GrammarParser
-            The fitted parser.
         """
         check_parameters(self)
         trees = _trees(y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ from maxmargin.tasks.graphs.programs import Relaxed
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class GraphLabeler(CertifiedEstimator):
     """Labeling of the nodes of graphs and grids, trained with a large margin and a certificate.
 
@@ -62,15 +64,8 @@ class GraphLabeler(CertifiedEstimator):
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
         edges must be attractive or a prior has more than a center.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Only cutting planes reuse its weights.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
 
     Attributes
     ----------
@@ -104,42 +99,23 @@ class GraphLabeler(CertifiedEstimator):
     ('exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        edges: str = "full",
-        inference: str = "auto",
-        tol: Any = 5e-2,
-        cost: Any = None,
-        prior: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-    ) -> None:
-        self.C = C
-        self.edges = edges
-        self.inference = inference
-        self.tol = tol
-        self.cost = cost
-        self.prior = prior
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    C: float = 1.0
+    _: KW_ONLY
+    edges: str = "full"
+    inference: str = "auto"
+    tol: Any = 5e-2
+    cost: Any = None
+    prior: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
 
     @certified_fit
     @documented
@@ -161,12 +137,6 @@ class GraphLabeler(CertifiedEstimator):
             The labels of the nodes of each graph. An array of any shape is read in C order.
         {sample_weight}
             A sample is a graph.
-        {resume_from}
-
-        Returns
-        -------
-        GraphLabeler
-            The fitted labeler.
         """
         check_parameters(self)
         check_pairs(X, y)
@@ -204,8 +174,7 @@ class GraphLabeler(CertifiedEstimator):
                 data={"X": X, "y": y},
                 keeping=keeping,
             )
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        self.__dict__.update(fitted)
         self.weights_ = weights.whole(result.w)
         return self
 

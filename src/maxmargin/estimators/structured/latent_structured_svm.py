@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -31,6 +31,7 @@ from maxmargin.tasks.latent import LatentTask
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LatentStructuredSVM(CertifiedEstimator):
     """Large-margin training of a task with latent variables, by a sequence of convex problems.
 
@@ -48,26 +49,20 @@ class LatentStructuredSVM(CertifiedEstimator):
         It multiplies a sum over examples.
     {fixed}
         Names require that the task has an attribute ``feature_names``.
-    {signs}
-    {prior}
     tol : float, default 0.01
         The fit stops when no convex step can lower the objective by more than this fraction of it.
     {solver}
         It solves the convex steps. "auto" is the same as for :class:`StructuredSVM`.
-    {oracle}
     max_iter : int, optional
         Maximum number of convex steps. When it is reached, the best point found is returned.
     max_seconds : float, optional
         Time limit of the fit in seconds. When it is reached, the best point found is returned.
-    {n_jobs}
     {engine}
         Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled.
     {warm_start}
         Its weights are the first solution, so the objective cannot become worse.
-    {random_state}
     {callbacks}
         These are the iterations of all convex steps.
-    {verbose}
 
     Attributes
     ----------
@@ -107,50 +102,32 @@ class LatentStructuredSVM(CertifiedEstimator):
     #: with slack rescaling, planes could not be updated with the latent variables
     rescaling = "margin"
 
-    def __init__(
-        self,
-        task: LatentTask,
-        C: float = 1.0,
-        *,
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        prior: Any = None,
-        tol: float = 1e-2,
-        solver: Any = "auto",
-        oracle: Literal["cheap", "expensive"] = "cheap",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        require_object("task", task)
-        if not isinstance(task, LatentTask):
+    task: LatentTask
+    C: float = 1.0
+    _: KW_ONLY
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    prior: Any = None
+    tol: float = 1e-2
+    solver: Any = "auto"
+    oracle: Literal["cheap", "expensive"] = "cheap"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        require_object("task", self.task)
+        if not isinstance(self.task, LatentTask):
             raise TypeError(
-                f"task={task!r} is not a LatentTask, which has complete(x, y, w) and joint_feature(x, y, h). "
-                "Without latent variables use StructuredSVM."
+                f"task={self.task!r} is not a LatentTask, which has complete(x, y, w) and "
+                "joint_feature(x, y, h). Without latent variables use StructuredSVM."
             )
-        self.task = task
-        self.C = C
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.oracle = oracle
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
 
     @certified_fit
     @documented
@@ -162,14 +139,8 @@ class LatentStructuredSVM(CertifiedEstimator):
         Parameters
         ----------
         {pairs}
-        {sample_weight}
         latent : sequence, optional
             Initial values of the latent variables, in place of those that the task chooses.
-
-        Returns
-        -------
-        LatentStructuredSVM
-            The fitted estimator.
         """
         check_parameters(self)
         check_pairs(X, y)

@@ -46,9 +46,7 @@ class ChainProbabilities(ChainDecision):
 
         Parameters
         ----------
-        X : as for ``fit``
-            Sequences.
-        {lengths}
+        {sequences}
 
         Returns
         -------
@@ -79,7 +77,6 @@ class ChainProbabilities(ChainDecision):
         ----------
         X, y : as for ``fit``
             Sequences and their labels.
-        {lengths}
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ from maxmargin.tasks.chains.chain import Chain
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     """Sequence labeling by a linear chain, trained with a large margin and a certificate.
 
@@ -73,9 +75,6 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     {kernel}
         By default, there is none. The kernel replaces the inner product of two tokens' features; scores of
         neighboring labels stay linear. See the user guide, "Kernels on structures".
-    {gamma}
-    {degree}
-    {coef0}
     {kernel_method}
         A row is a token.
     min_count : int, default 1
@@ -95,18 +94,9 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a
         prior has more than a center.
-    {limits}
-    {n_jobs}
-    {engine}
     {warm_start}
         Cutting planes reuse its weights. The default solver reuses its working sets, if the sequences and
         their labels are bit-identical; C and sample weights may change.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of sequences that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -137,8 +127,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     calibration_ : array of shape (2, n_knots)
         Set by ``calibrate``: margins and the probabilities that labels with these margins are right.
     {n_features_in_}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of sequences seen so far, and number of sequences kept.
+    {stream}
     {certificate}
 
     Examples
@@ -153,64 +142,34 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     ('exact', True)
     """
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        tol: Any = 5e-2,
-        loss: str = "hinge",
-        cost: Any = None,
-        forbidden_transitions: Any = None,
-        order: int = 1,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        partial: str | None = None,
-        prior: Any = None,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.cost = cost
-        self.forbidden_transitions = forbidden_transitions
-        self.order = order
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.partial = partial
-        self.prior = prior
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    C: float = 0.1
+    _: KW_ONLY
+    tol: Any = 5e-2
+    loss: str = "hinge"
+    cost: Any = None
+    forbidden_transitions: Any = None
+    order: int = 1
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    min_count: int = 1
+    n_hashed: int | None = None
+    partial: str | None = None
+    prior: Any = None
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
 
     @certified_fit
     @documented
@@ -238,22 +197,13 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         y : list of label sequences
             Labels are any hashable values. None is a missing label; see ``partial``. With ``lengths``, a flat
             array is accepted as well. Omit it for a data set, which contains its own.
-        {lengths}
         {sample_weight}
             A sample is a sequence.
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-        {resume_from}
         start_from : SequenceTagger, optional
             A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
             assigned by feature name and label; new names begin at zero. The optimum is the same, and the fit
             is hardly faster, but if it is stopped early its objective is at most that of this tagger. To stay
             close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
-
-        Returns
-        -------
-        SequenceTagger
-            The fitted tagger.
         """
         self._train(X, y, lengths, sample_weight, token_weight, resume_from, start_from)
         return self
@@ -321,8 +271,7 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
                 keeping=keeping,
             )
         fitted |= score_parts(task, weights.whole(result.w), mapped)
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        self.__dict__.update(fitted)
         forget_kernel(self)
         if mapped is not None:
             mapped.keep(self, result, risk.caps(self.C))

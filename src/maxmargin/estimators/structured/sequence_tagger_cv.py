@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
-from maxmargin.estimators.folds import Folds
-from maxmargin.estimators.grid_table import GridTable
+from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.tagger_input import with_vocabulary
 from maxmargin.estimators.validation import loaded
-from maxmargin.solvers import AutoStructured
 
 
 @documented
-class SequenceTaggerCV(CrossValidation):
+@dataclass(eq=False, repr=False)
+class SequenceTaggerCV(StructuredSearch):
     """Sequence labeling by a linear chain, with C chosen by cross-validation.
 
     Trains a :class:`SequenceTagger` for all folds and values of C, each with a certificate of the same
@@ -36,43 +33,24 @@ class SequenceTaggerCV(CrossValidation):
     ----------
     Cs : int or array, default 5
         Values of C. An integer n stands for n values between 1e-3 and 10.
-    cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn. By default 5.
     scoring : callable, optional
         ``scoring(tagger, X, y)``: the larger, the better. By default the fraction of right tokens. For spans,
         pass a function that computes :func:`maxmargin.metrics.span_f1_score`.
-    refit : bool, default True
-        Whether to train with the best C on all sequences.
     loss, cost, forbidden_transitions, order, rescaling, min_count, n_hashed, prior
         As in :class:`SequenceTagger`. Labels, features and ``"unseen"`` transitions are those of all
         sequences, including held-out ones.
-    {tol}
-    {solver}
     {max_iter}
         It applies to each fit.
-    max_seconds : float, optional
-        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
-        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
-    {n_jobs}
-    {engine}
-    {random_state}
-    callbacks : list of callables, optional
-        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
-        one of them returns True, and the best of the settings that were trained on every fold is taken.
-    {verbose}
+    {search_seconds}
+    {cell_callbacks}
 
     Attributes
     ----------
-    cv_results_ : dict of arrays
-        As of scikit-learn's GridSearchCV, and the certificate of each fit; see :class:`StructuredSVMCV`.
-    best_params_, best_score_, best_index_
-        The best C, its score and its index in ``cv_results_``.
+    {search}
     best_estimator_ : SequenceTagger
         The tagger trained on all sequences with the best C, if ``refit``. It can be saved.
     classes_ : list
         The labels of ``best_estimator_``.
-    n_splits_ : int
-        Number of folds.
 
     Examples
     --------
@@ -85,56 +63,31 @@ class SequenceTaggerCV(CrossValidation):
     """
 
     _trained = SequenceTagger
-    _powers = (-3, 1)
     _of_best = ("classes_",)
-    best_estimator_: SequenceTagger
+    best_estimator_: SequenceTagger = field(init=False)
 
-    def __init__(
-        self,
-        Cs: Any = 5,
-        *,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        loss: str = "hinge",
-        cost: Any = None,
-        forbidden_transitions: Any = None,
-        order: int = 1,
-        rescaling: str = "margin",
-        min_count: int = 1,
-        n_hashed: int | None = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.loss = loss
-        self.cost = cost
-        self.forbidden_transitions = forbidden_transitions
-        self.order = order
-        self.rescaling = rescaling
-        self.min_count = min_count
-        self.n_hashed = n_hashed
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    Cs: Any = 5
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
+    loss: str = "hinge"
+    cost: Any = None
+    forbidden_transitions: Any = None
+    order: int = 1
+    rescaling: str = "margin"
+    min_count: int = 1
+    n_hashed: int | None = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -149,71 +102,19 @@ class SequenceTaggerCV(CrossValidation):
         groups : array, optional
             Groups for the splitter, one per sequence.
 
-        Returns
-        -------
-        SequenceTaggerCV
-            The fitted estimator.
-
         Raises
         ------
-        KeyboardInterrupt
-            After Ctrl-C. ``cv_results_`` contains the finished fits, nothing is refitted, and
-            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
+        {interrupted_search}
         """
         check_parameters(self)
-        if self.scoring is not None and not callable(self.scoring):
-            raise ValueError(
-                f"scoring={self.scoring!r}: pass a callable scoring(tagger, X, y), or None for the fraction "
-                "of right tokens."
-            )
         data = X if isinstance(X, Dataset) else None
         X, y, sample_weight = loaded(X, y, sample_weight)
         cells = _TaggerFolds(self, X, y, sample_weight, data)
-        n = len(cells.counts)
-        cells.splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
-        table = GridTable(len(cells.splits), self._values())
+        table, cells.splits = self._table(len(cells.counts), groups)
         return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
 
-    def _template(self) -> SequenceTagger:
-        tagger: SequenceTagger = super()._template()
-        if self.solver == "auto":
-            # keep labelings of held-out sequences during the folds that do not use them
-            tagger.solver = AutoStructured(idle=8 * (self.n_splits_ + 1))
-        return tagger
-
-    def predict(self, X: Any) -> list[list[Any]]:
-        """Predict labels with ``best_estimator_``.
-
-        Parameters
-        ----------
-        X : list of sequences
-            As for :meth:`SequenceTagger.predict`.
-
-        Returns
-        -------
-        list of lists of labels
-            One list per sequence.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the score of ``best_estimator_``, by ``scoring``.
-
-        Parameters
-        ----------
-        X, y : lists of sequences
-            As for :meth:`SequenceTagger.fit`.
-
-        Returns
-        -------
-        float
-            The larger, the better.
-        """
-        check_is_fitted(self, "best_estimator_")
-        best = self.best_estimator_
-        X, y = best._loaded(X, y)
-        return float(best.score(X, y) if self.scoring is None else self.scoring(best, X, y))
+    def _examples(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return self.best_estimator_._loaded(X, y)
 
 
 class _TaggerFolds(Folds[SequenceTagger]):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.result import CERTIFICATE_OF, Certificate, StopReason, relative_gap
+from maxmargin.core.result import CERTIFICATE_OF, Certificate, relative_gap
 from maxmargin.core.stopping import Bounds
 from maxmargin.data.dataset import Dataset
 from maxmargin.estimators.base import CertifiedEstimator, _as_dict, _seed, stopping_rule
@@ -23,16 +23,8 @@ from maxmargin.risks.structured.stream import SetStream
 class StructuredStream(CertifiedEstimator):
     """Adds ``verify`` and the base of ``partial_fit`` to an estimator that defines ``_stream_risk``."""
 
-    C: float
-    tol: Any
     max_support: int
     rescaling: str
-    random_state: Any
-    lower_bound_: float
-    certificate_: Certificate
-    stop_reason_: StopReason
-    n_iter_: int
-    history_: list[dict[str, Any]]
     _stream: SetStream
 
     def _stream_risk(self, engine: Engine | None, X: Any, y: Any, *weights: Any) -> TaskRisk:

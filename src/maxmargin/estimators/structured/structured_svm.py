@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ from maxmargin.tasks.base import Task
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class StructuredSVM(StructuredStream):
     """Large-margin training of any structured task, with a certificate.
 
@@ -51,7 +53,6 @@ class StructuredSVM(StructuredStream):
 
     Parameters
     ----------
-    {task}
     {C}
         It multiplies a sum over examples.
     {rescaling}
@@ -59,21 +60,13 @@ class StructuredSVM(StructuredStream):
     {kernel}
         By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
         define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
-    {gamma}
-    {degree}
-    {coef0}
-    {kernel_method}
     {fixed}
         Names require that the task has an attribute ``feature_names``.
-    {signs}
-    {prior}
     {tol}
         The accuracy usually stops improving well before the default is reached.
     {solver}
         "auto" is :class:`maxmargin.solvers.DualCoordinate`. It is :class:`maxmargin.solvers.CuttingPlane` if
         some weights must not be negative and the task has a compiled form.
-    {oracle}
-    {limits}
     {n_jobs}
         They share passes over all examples. If the oracle is expensive, they also share a few examples at a
         time.
@@ -83,12 +76,6 @@ class StructuredSVM(StructuredStream):
     {warm_start}
         Cutting planes reuse its weights. The default solver reuses its working sets, if examples and task are
         bit-identical; C and sample weights may change.
-    {random_state}
-    {callbacks}
-    {verbose}
-    {checkpoint}
-    max_support : int, default 10000
-        Number of examples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -102,8 +89,7 @@ class StructuredSVM(StructuredStream):
         Only set after a fit with sampled cuts.
     {restricted}
     {probabilistic}
-    n_seen_, n_support_ : int
-        After ``partial_fit``: number of examples seen so far, and number of examples kept.
+    {stream}
     {certificate}
 
     Examples
@@ -120,66 +106,40 @@ class StructuredSVM(StructuredStream):
     'exact'
     """
 
-    kernel_features_: KernelFeatures | None
+    kernel_features_: KernelFeatures | None = field(init=False)
 
-    def __init__(
-        self,
-        task: Task,
-        C: float = 1.0,
-        *,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        oracle: Literal["cheap", "expensive"] = "cheap",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        warm_start: bool = False,
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        max_support: int = 10_000,
-    ) -> None:
-        require_task(task)
-        require_rescaling(rescaling)  # raise before any work is done
-        if kernel is not None:
-            require_kernel_inputs(task)
-        self.task = task
-        self.C = C
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.oracle = oracle
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.max_support = max_support
+    task: Task
+    C: float = 1.0
+    _: KW_ONLY
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    oracle: Literal["cheap", "expensive"] = "cheap"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    warm_start: bool = False
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
+    checkpoint: Any = None
+    max_support: int = 10_000
+
+    def __post_init__(self) -> None:
+        require_task(self.task)
+        require_rescaling(self.rescaling)  # raise before any work is done
+        if self.kernel is not None:
+            require_kernel_inputs(self.task)
 
     @certified_fit
     @documented
@@ -196,13 +156,6 @@ class StructuredSVM(StructuredStream):
         ----------
         {pairs}
             A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
-        {sample_weight}
-        {resume_from}
-
-        Returns
-        -------
-        StructuredSVM
-            The fitted estimator.
         """
         check_parameters(self)
         require_task(self.task)
@@ -259,12 +212,6 @@ class StructuredSVM(StructuredStream):
         ----------
         {pairs}
             The task's method ``setup`` is called with the examples of the first call only.
-        {sample_weight}
-
-        Returns
-        -------
-        StructuredSVM
-            The estimator.
 
         Examples
         --------
@@ -312,12 +259,6 @@ class StructuredSVM(StructuredStream):
             ``(X, y, sample_weight)``.
         y : sequence, optional
             Outputs, if ``X`` is not an iterable of batches or a data set.
-        {sample_weight}
-
-        Returns
-        -------
-        StructuredSVM
-            The estimator.
 
         Raises
         ------

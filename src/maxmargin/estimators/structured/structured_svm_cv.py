@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
-from maxmargin.estimators.folds import Folds
-from maxmargin.estimators.grid_table import GridTable
+from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
-from maxmargin.estimators.validation import loaded
-from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.base import Task
 
 
 @documented
-class StructuredSVMCV(CrossValidation):
+@dataclass(eq=False, repr=False)
+class StructuredSVMCV(StructuredSearch):
     """Large-margin training of any structured task, with C chosen by cross-validation.
 
     Trains a :class:`StructuredSVM` for all folds and values of C, each with a certificate of the same
@@ -40,58 +36,28 @@ class StructuredSVMCV(CrossValidation):
         Its ``setup`` sees all examples, including held-out ones: label sets are the same in all folds.
     Cs : int or array, default 5
         Values of C. An integer n stands for n values between 1e-3 and 10.
-    cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn. By default 5.
     scoring : callable, optional
         ``scoring(estimator, X, Y)``: the larger, the better. By default minus the mean loss of the task.
-    refit : bool, default True
-        Whether to train with the best C on all examples.
-    {rescaling}
     {kernel}
         By default, there is none; see :class:`StructuredSVM`. Features are built once, from the rows of all
         examples. With "map" this changes no fold's problem. With "nystrom" landmarks may be rows of held-out
         inputs; their outputs are not used.
-    {gamma}
-    {degree}
-    {coef0}
-    {kernel_method}
-    {fixed}
-    {signs}
-    {prior}
-    {tol}
     {solver}
         "auto" is the same as for :class:`StructuredSVM`.
-    {oracle}
     {max_iter}
         It applies to each fit.
-    max_seconds : float, optional
-        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
-        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
-    {n_jobs}
-    {engine}
-    {random_state}
-    callbacks : list of callables, optional
-        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
-        one of them returns True, and the best of the settings that were trained on every fold is taken.
-    {verbose}
+    {search_seconds}
+    {cell_callbacks}
 
     Attributes
     ----------
-    cv_results_ : dict of arrays
-        As of scikit-learn's GridSearchCV (``params``, ``param_C``, ``split0_test_score``,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the
-        certificate of each fit: ``split0_objective``, ``split0_lower_bound``, ``split0_gap``,
-        ``split0_converged``.
-    best_params_, best_score_, best_index_
-        The best C, its score and its index in ``cv_results_``.
+    {search}
     best_estimator_ : StructuredSVM
         The estimator trained on all examples with the best C, if ``refit``. It can be saved.
     coef_ : array
         The weights of ``best_estimator_``.
     oracle_calls_ : float
         Calls of loss-augmented inference per example, for all fits together.
-    n_splits_ : int
-        Number of folds.
 
     Examples
     --------
@@ -109,63 +75,34 @@ class StructuredSVMCV(CrossValidation):
     """
 
     _trained = StructuredSVM
-    _powers = (-3, 1)
-    best_estimator_: StructuredSVM
+    best_estimator_: StructuredSVM = field(init=False)
 
-    def __init__(
-        self,
-        task: Task,
-        Cs: Any = 5,
-        *,
-        cv: Any = None,
-        scoring: Any = None,
-        refit: bool = True,
-        rescaling: str = "margin",
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_method: Any = "auto",
-        fixed: Any = None,
-        nonnegative: Any = None,
-        nonpositive: Any = None,
-        prior: Any = None,
-        tol: Any = 5e-2,
-        solver: Any = "auto",
-        oracle: Literal["cheap", "expensive"] = "cheap",
-        max_iter: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        engine: Any = "threads",
-        random_state: Any = 0,
-        callbacks: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.task = task
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.rescaling = rescaling
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_method = kernel_method
-        self.fixed = fixed
-        self.nonnegative = nonnegative
-        self.nonpositive = nonpositive
-        self.prior = prior
-        self.tol = tol
-        self.solver = solver
-        self.oracle = oracle
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.engine = engine
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.verbose = verbose
+    task: Task
+    Cs: Any = 5
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    refit: bool = True
+    rescaling: str = "margin"
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_method: Any = "auto"
+    fixed: Any = None
+    nonnegative: Any = None
+    nonpositive: Any = None
+    prior: Any = None
+    tol: Any = 5e-2
+    solver: Any = "auto"
+    oracle: Literal["cheap", "expensive"] = "cheap"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    engine: Any = "threads"
+    random_state: Any = 0
+    callbacks: Any = None
+    verbose: int = 0
 
     @documented
     def fit(
@@ -181,75 +118,18 @@ class StructuredSVMCV(CrossValidation):
         groups : array, optional
             Groups for the splitter.
 
-        Returns
-        -------
-        StructuredSVMCV
-            The fitted estimator.
-
         Raises
         ------
-        KeyboardInterrupt
-            After Ctrl-C. ``cv_results_`` contains the finished fits, nothing is refitted, and
-            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
+        {interrupted_search}
         """
         check_parameters(self)
         check_pairs(X, y)
-        if self.scoring is not None and not callable(self.scoring):
-            raise ValueError(
-                f"scoring={self.scoring!r}: pass a callable scoring(estimator, X, Y), or None for the loss "
-                "of the task."
-            )
         weight = check_example_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if weight is None else weight
-        splits = self._splits(check_cv(self.cv).split(np.arange(len(y)), None, groups), len(y))
-        table, self.oracle_calls_ = GridTable(len(splits), self._values()), 0.0
+        (table, splits), self.oracle_calls_ = self._table(len(y), groups), 0.0
         with StructuredProblem(self._template(), X, y) as problem:
             cells = _StructuredFolds(self, problem, weight, splits)
             return self._search(table, lambda watch: cells.train(table, watch), cells.fit_best)
-
-    def _template(self) -> StructuredSVM:
-        svm: StructuredSVM = super()._template()
-        if self.solver == "auto" and self.nonnegative is None and self.nonpositive is None:
-            # keep planes of held-out examples during the folds that do not use them
-            svm.solver = AutoStructured(self.oracle, idle=8 * (self.n_splits_ + 1))
-        return svm
-
-    def _score(self, svm: StructuredSVM, X: list[Any], Y: list[Any]) -> float:
-        return float(svm.score(X, Y) if self.scoring is None else self.scoring(svm, X, Y))
-
-    def predict(self, X: Sequence[Any]) -> list[Any]:
-        """Predict outputs with ``best_estimator_``.
-
-        Parameters
-        ----------
-        X : sequence
-            Inputs.
-
-        Returns
-        -------
-        list
-            Outputs.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
-
-    @documented
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the score of ``best_estimator_``, by ``scoring``.
-
-        Parameters
-        ----------
-        {pairs}
-
-        Returns
-        -------
-        float
-            The larger, the better.
-        """
-        check_is_fitted(self, "best_estimator_")
-        X, y, _ = loaded(X, y, None)
-        check_pairs(X, y)
-        return self._score(self.best_estimator_, list(X), list(y))
 
 
 class _StructuredFolds(Folds[StructuredSVM]):

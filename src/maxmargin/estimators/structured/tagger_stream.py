@@ -8,28 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.engine import Engine
-from maxmargin.core.vectors import Array
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
+from maxmargin.estimators.structured.decision import ChainDecision
 from maxmargin.estimators.structured.stream import StructuredStream, check_streamable
 from maxmargin.estimators.structured.tagged_data import TaggedData
 from maxmargin.estimators.structured.tagger_options import check_options
 from maxmargin.estimators.validation import loaded
 from maxmargin.risks.structured.risk import TaskRisk
-from maxmargin.tasks.chains.chain import Chain
 
 
-class ChainStream(StructuredStream):
+class ChainStream(StructuredStream, ChainDecision):
     """Adds ``partial_fit`` and ``verify`` to a tagger that defines ``_tagged_data``."""
-
-    classes_: list[Any]
-    task_: Chain
-    weights_: Array
-    vectorizer_: Any
-    _string_tokens: bool
-    n_features_in_: int
 
     def _tagged_data(
         self, rows: Any, counts: Any, codes: Any, classes: Any, weight: Any, token_weight: Any
@@ -69,16 +61,8 @@ class ChainStream(StructuredStream):
         classes : list, optional
             All labels that occur in the stream. Required in the first call, unless ``fit`` was called
             before: then its labels are the default.
-        {lengths}
         {sample_weight}
             A sample is a sequence.
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-
-        Returns
-        -------
-        SequenceTagger
-            The tagger.
 
         Examples
         --------
@@ -120,8 +104,7 @@ class ChainStream(StructuredStream):
             "expansion_": None,
         }
         self._learn(stream, risk)
-        for name, value in fitted.items():
-            setattr(self, name, value)
+        self.__dict__.update(fitted)
         self.weights_ = stream.average.copy()
         return self
 
@@ -147,15 +130,6 @@ class ChainStream(StructuredStream):
             ``(X, y, sample_weight)``.
         y : list of label sequences, optional
             Labels, if ``X`` is not an iterable of batches.
-        {lengths}
-        {sample_weight}
-        token_weight : list of arrays, or flat array, optional
-            Per-token multipliers of the cost.
-
-        Returns
-        -------
-        SequenceTagger
-            The tagger.
 
         Raises
         ------

@@ -1,0 +1,59 @@
+"""The scores of classifiers and regressors, also of data sets on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from maxmargin.estimators.chunks import accuracy, determination
+from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.validation import own_labels, scored
+
+
+class AccuracyScore(ClassifierMixin):
+    """A classifier with ``score``."""
+
+    @documented
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy: the fraction of samples with the right label.
+
+        Parameters
+        ----------
+        {y}
+            True labels.
+        {score_weight}
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        if own_labels(X, y, sample_weight):
+            return accuracy(self, X)
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+
+class DeterminationScore(RegressorMixin):
+    """A regressor with ``score``."""
+
+    @documented
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions.
+
+        Parameters
+        ----------
+        {y}
+            True values.
+        {score_weight}
+
+        Returns
+        -------
+        float
+            At most 1; 0 for predicting the mean.
+        """
+        if own_labels(X, y, sample_weight):
+            return determination(self, X)
+        y, sample_weight = scored(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
