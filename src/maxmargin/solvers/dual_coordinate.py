@@ -15,7 +15,7 @@ So the simplex is an equality, and the paper's single step is a pair step with p
 
 ``batch_size`` oracle calls see the same w, so that an engine can answer them at the same time. With all
 examples in one batch, exploring is confirming: algorithm 1 of Joachims, Finley and Yu (n-slack), whose
-reduced problem is solved by the epochs. Two differences, which the schedule "n_slack" does not have, are left:
+reduced problem is solved by the epochs. Two differences, which the schedule "n_slack" does not have, remain:
 constraints of all examples are added at one w, while the paper solves the reduced problem after each one (its
 program after every 100); and the fit ends by the gap of the sum over the examples, while the paper goes on
 until no example violates its slack by more than epsilon. Where the oracle is expensive (a call costs more

@@ -23,8 +23,8 @@ PIECES, PIECE_EPOCHS = 20, 3
 CACHED_PER_NEW = 10
 #: epochs end when this many of them leave more than this fraction of the gap
 STUCK, LEFT = 50, 0.99
-#: schedule "n_slack": the share of the tolerance to which the reduced problem is solved, by as many times more
-#: epochs
+#: schedule "n_slack": the share of the tolerance to which the reduced problem is solved, and as many times
+#: more epochs
 REDUCED, REDUCED_EPOCHS = 0.1, 30
 
 
