@@ -24,12 +24,13 @@ from maxmargin.data.columns import (
     signs,
     stored_signs,
 )
-from maxmargin.data.dataset import Dataset, as_matrix
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import (
     CSRDesign,
     DenseDesign,
     Design,
     as_design,
+    as_matrix,
     is_design,
     largest_square,
 )
