@@ -27,8 +27,8 @@ from maxmargin.data.manifest import (
     Manifest,
     Shard,
     checksum,
+    content_of,
     decode,
-    manifest_content,
 )
 from maxmargin.data.storage import Storage
 
@@ -51,7 +51,7 @@ class Target:
     """A data set that is about to be replaced or extended: its manifest, and the files that are there."""
 
     def __init__(self, storage: Storage) -> None:
-        self.storage, self._before = storage, manifest_content(storage)
+        self.storage, self._before = storage, content_of(storage)
         self._names = storage.sizes()
 
     def new(self, overwrite: bool) -> Target:
