@@ -154,7 +154,7 @@ class LatentStructuredSVM(CertifiedEstimator):
             risk = problem.completed_risk(weight, latent)
             w0 = None
             if previous is not None and previous.shape == (problem.dim,):
-                w0 = problem.learned(previous)
+                w0 = problem.weights.learned(previous)
             self.task_ = problem.task
             self._keep_latent(problem, self._run(problem, risk, w0))
         return self
@@ -165,7 +165,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         callbacks, predicting = watchers(self, 0, None, self.max_seconds)
 
         def fitted(w: Array) -> dict[str, Any]:
-            return {"coef_": problem.whole(w), "task_": problem.task}
+            return {"coef_": problem.weights.whole(w), "task_": problem.task}
 
         with (
             _scikit_callbacks(self, fitted, {"X": problem.X, "y": problem.y}) as scikit,
@@ -175,7 +175,7 @@ class LatentStructuredSVM(CertifiedEstimator):
                 risk,
                 self.C,
                 solver=self._solver(problem, risk),
-                regularizer=problem.omega,
+                regularizer=problem.weights.norm,
                 tol=self._tolerance(),
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -197,12 +197,12 @@ class LatentStructuredSVM(CertifiedEstimator):
             if not hasattr(self.solver, "steps"):
                 raise ValueError(f"solver={self.solver!r}: use 'auto' or a solver object.")
             return self.solver
-        if len(problem.omega.nonnegative) and not risk.signed_sets:
+        if len(problem.weights.norm.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
         return AutoStructured(self.oracle)
 
     def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
-        self.coef_ = problem.whole(result.w)
+        self.coef_ = problem.weights.whole(result.w)
         self.latent_ = result.latent
         self.objective_ = result.objective
         self.lower_bound_, self.gap_, self.converged_ = -np.inf, np.inf, False
@@ -272,7 +272,7 @@ class LatentStructuredSVM(CertifiedEstimator):
 
 def _first(problem: StructuredProblem) -> list[Any]:
     """Initial latent variables: those that the task chooses, or the best ones at w = 0."""
-    task, w = problem.task, problem.whole(np.zeros(problem.dim))
+    task, w = problem.task, problem.weights.whole(np.zeros(problem.dim))
     latent = []
     for i, (x, y) in enumerate(zip(problem.X, problem.y, strict=True)):
         try:

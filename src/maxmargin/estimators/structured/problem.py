@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from maxmargin.core.contract.examples import Examples
-from maxmargin.core.engine import Engine
 from maxmargin.core.user_warnings import warn_user
-from maxmargin.core.vectors import Array, SparseVector
+from maxmargin.core.vectors import SparseVector
 from maxmargin.estimators.base import _seed
 from maxmargin.estimators.structured.kernel_inputs import (
     Mapped,
@@ -31,16 +29,6 @@ from maxmargin.tasks.base import Bounded, Task
 MOST_ASKED = 20
 
 
-class StructuredEstimator(Protocol):
-    """The parameters of an estimator that define a problem."""
-
-    task: Any
-    oracle: Any
-    rescaling: Any
-
-    def _workers(self) -> AbstractContextManager[Engine]: ...
-
-
 class StructuredProblem:
     """A task prepared for examples, for any C and any sample weights. Its risks are valid inside ``with``.
 
@@ -49,7 +37,7 @@ class StructuredProblem:
 
     def __init__(
         self,
-        svm: StructuredEstimator,
+        svm: Any,
         X: Sequence[Any],
         y: Sequence[Any],
         last: StructuredProblem | None = None,
@@ -74,7 +62,6 @@ class StructuredProblem:
         self.dim: int = int(dim)
         names = getattr(self.task, "feature_names", None)
         self.weights = weigh(svm, self.dim, names)
-        self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
         self._expensive = svm.oracle == "expensive"
         self._workers = svm._workers()
@@ -132,14 +119,6 @@ class StructuredProblem:
             weight_map=self.weights.map,
             expensive=self._expensive,
         )
-
-    def whole(self, w: Array) -> Array:
-        """The user-space weights."""
-        return self.weights.whole(w)
-
-    def learned(self, w: Array) -> Array:
-        """The weights in the variables of the solver."""
-        return self.weights.learned(w)
 
     def __enter__(self) -> Self:
         self._engine = self._workers.__enter__()
