@@ -75,6 +75,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     random_state: Any
     n_jobs: int | None
     engine: Any
+    warm_start: bool
 
     objective_: float
     lower_bound_: float
@@ -151,6 +152,11 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
             result = at_point(result, risk, regularizer, self.C, stopping, returned(result.w))
         self._keep([*after, result])
         return result
+
+    def _previous_weights(self, name: str, shape: tuple[int, ...]) -> Array | None:
+        """The weights of the previous fit, if ``warm_start`` and their shape is right for this problem."""
+        found: Array | None = getattr(self, name, None) if self.warm_start else None
+        return found if found is not None and found.shape == shape else None
 
     def _keep(self, results: Sequence[SolveResult]) -> None:
         """Store the certificate of all problems together."""

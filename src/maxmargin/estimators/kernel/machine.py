@@ -38,7 +38,6 @@ class KernelMachine(CertifiedEstimator):
     method: Any
     memory: int
     max_kernel_values: float
-    warm_start: bool
     #: workers are threads
     engine = "threads"
     #: names of methods; None for all

@@ -145,16 +145,14 @@ class LatentStructuredSVM(CertifiedEstimator):
         check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
-        previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
         with StructuredProblem(self, X, y) as problem:
             if latent is None:
                 latent = _first(problem)
             elif len(latent) != len(y):
                 raise ValueError(f"latent has {len(latent)} values for {len(y)} examples.")
             risk = problem.completed_risk(weight, latent)
-            w0 = None
-            if previous is not None and previous.shape == (problem.dim,):
-                w0 = problem.weights.learned(previous)
+            previous = self._previous_weights("coef_", (problem.dim,))
+            w0 = None if previous is None else problem.weights.learned(previous)
             self.task_ = problem.task
             self._keep_latent(problem, self._run(problem, risk, w0))
         return self
