@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from maxmargin.core.matrices import is_finite
+from maxmargin.core.matrices import AnyArray, is_finite
 from maxmargin.data.manifest import (
     NAME,
     DatasetError,
@@ -20,8 +18,6 @@ from maxmargin.data.manifest import (
     decode,
 )
 from maxmargin.data.storage import Storage
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes read at a time
 _STEP = 1 << 24

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.cached import CachedStorage
 from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
@@ -23,8 +23,6 @@ from maxmargin.data.sharded import ShardedDesign, ascends
 from maxmargin.data.storage import LocalStorage, Source, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Target, Writer
-
-AnyArray = npt.NDArray[Any]
 
 
 def open(

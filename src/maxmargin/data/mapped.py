@@ -7,16 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from maxmargin.core.matrices import is_canonical
+from maxmargin.core.matrices import AnyArray, is_canonical
 from maxmargin.core.vectors import IntArray, writable
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import as_matrix
 from maxmargin.data.manifest import ColumnFile
 from maxmargin.data.storage import LocalStorage
-
-AnyArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,16 +17,14 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.checks import check_sizes
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.labels import MOST_VALUES
 from maxmargin.data.manifest import ColumnFile, Labels, Manifest, Shard, content_of, decode
 from maxmargin.data.storage import Storage, storage_for
 from maxmargin.data.writer import PARTS, RECORD, SHARD_BYTES, ColumnWriter, Target, Writer, token
-
-AnyArray = npt.NDArray[Any]
 
 #: numbers that are changed at a time, when a column is written again
 _STEP = 1 << 21

@@ -18,18 +18,15 @@ from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import check_columns, check_dense, check_entries
+from maxmargin.core.matrices import AnyArray, check_columns, check_dense, check_entries
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign, has_repeats
 from maxmargin.data.manifest import DatasetError, Manifest, Shard
 from maxmargin.data.reading_ahead import read_ahead
 from maxmargin.data.shard_columns import Known, pieces
 from maxmargin.data.storage import Sections, Source
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes of features in use at a time; the same amount is prefetched
 CHUNK_BYTES = 32 << 20

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.batches import CheckedBatch, about, uniform
 from maxmargin.data.labels import LabelBook
 from maxmargin.data.manifest import (
@@ -31,8 +31,6 @@ from maxmargin.data.manifest import (
     decode,
 )
 from maxmargin.data.storage import Storage
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes of features after which a shard ends
 SHARD_BYTES = 128 << 20
