@@ -47,10 +47,4 @@ else:
     try:  # scikit-learn 1.9 or later
         from sklearn.callback import CallbackSupportMixin, with_callbacks
     except ImportError:  # pragma: no cover
-
-        class CallbackSupportMixin:
-            """Replaces scikit-learn's mixin, which this version does not have."""
-
-        def with_callbacks(method):
-            """Replaces scikit-learn's decorator, which this version does not have."""
-            return method
+        CallbackSupportMixin, with_callbacks = type("NoCallbacks", (), {}), lambda method: method

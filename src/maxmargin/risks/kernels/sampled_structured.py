@@ -286,7 +286,6 @@ class GrowingStructuredRisk(GrowingPlanes, SampledStructuredRisk):
 
     @property
     def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
         return Capabilities(numbered_planes=self, growing=self)
 
     def extend(self, size: int, seed: int, held: int) -> IntArray:
