@@ -149,6 +149,15 @@ def test_integer_programs_of_any_weights(seed):
     assert found - 1e-6 * (1 + abs(value)) <= value <= upper + 1e-6 * (1 + abs(value))
 
 
+def test_labels_of_integer_programs_beyond_their_bounds():
+    x, task = {"features": np.eye(3)}, IntegerProgram()
+    for noise, step in ((0.0, 1.0), (9e-6, 0.0)):
+        y = np.array([0.0, 1.0, 1.0 + noise])
+        task.setup([x], [y])
+        assert task.loss_step(x, y) == step
+        task.slack_augmented_inference(x, y, np.array([0.3, -0.2, 0.1]))
+
+
 def test_wrong_argmaxes_and_steps_are_named():
     x, w = np.array([[1.0], [0.0], [0.5]]), np.ones(1)
 
