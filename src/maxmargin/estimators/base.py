@@ -25,13 +25,12 @@ from maxmargin.core.result import (
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
-from maxmargin.estimators.blas_threads import limit_blas, one_blas_thread
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
-from maxmargin.estimators.nested import granted_jobs
 from maxmargin.estimators.parameters import NamedParameters, require_object
 from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
+from maxmargin.estimators.threads import granted_jobs, limit_blas, one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver

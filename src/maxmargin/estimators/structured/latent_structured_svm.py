@@ -16,12 +16,12 @@ from maxmargin.estimators.base import (
     _scikit_callbacks,
     _seed,
 )
-from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters, require_object
 from maxmargin.estimators.structured.problem import StructuredProblem
+from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane

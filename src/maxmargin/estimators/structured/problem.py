@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from maxmargin.core.contract.examples import Examples
+from maxmargin.core.engine import Engine
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import SparseVector
 from maxmargin.estimators.base import _seed
@@ -29,6 +31,16 @@ from maxmargin.tasks.base import Bounded, Task
 MOST_ASKED = 20
 
 
+class StructuredEstimator(Protocol):
+    """The parameters of an estimator that define a problem."""
+
+    task: Any
+    oracle: Any
+    rescaling: Any
+
+    def _workers(self) -> AbstractContextManager[Engine]: ...
+
+
 class StructuredProblem:
     """A task prepared for examples, for any C and any sample weights. Its risks are valid inside ``with``.
 
@@ -37,7 +49,7 @@ class StructuredProblem:
 
     def __init__(
         self,
-        svm: Any,
+        svm: StructuredEstimator,
         X: Sequence[Any],
         y: Sequence[Any],
         last: StructuredProblem | None = None,

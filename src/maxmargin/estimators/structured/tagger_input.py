@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,16 @@ class TaggerInput(NamedTuple):
     sample_weight: Any
 
 
-def tagger_input(tagger: Any, X: Any, y: Any, lengths: Any, sample_weight: Any) -> TaggerInput:
+class Reading(Protocol):
+    """The parameters of a tagger on which the form of its data depends."""
+
+    n_hashed: int | None
+    min_count: int
+    kernel: Any
+    rescaling: str
+
+
+def tagger_input(tagger: Reading, X: Any, y: Any, lengths: Any, sample_weight: Any) -> TaggerInput:
     """Validate and convert sequences, or map a data set of sequences."""
     if isinstance(X, Dataset) and X.ragged and X.y is not None and X.codes is not None:
         for name, value in (("y", y), ("lengths", lengths)):
@@ -48,7 +57,7 @@ def tagger_input(tagger: Any, X: Any, y: Any, lengths: Any, sample_weight: Any) 
     return TaggerInput(stacked, flat, seq.label_codes(flat, classes), classes, sample_weight)
 
 
-def _from_disk(tagger: Any, data: Dataset, sample_weight: Any) -> TaggerInput:
+def _from_disk(tagger: Reading, data: Dataset, sample_weight: Any) -> TaggerInput:
     require_one_weight(sample_weight, data.weight)
     if data.weight is not None:
         sample_weight = np.asarray(data.weight)

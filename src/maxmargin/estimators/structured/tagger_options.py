@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Protocol
 
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.kernel_inputs import check_kernel, is_sampled
@@ -15,8 +15,22 @@ from maxmargin.tasks.chains.log_loss import LogLossExamples
 LOSSES: dict[str, type[ChainExamples]] = {"hinge": ChainExamples, "logistic": LogLossExamples}
 
 
+class TaggerOptions(Protocol):
+    """The parameters that are checked here."""
+
+    loss: str
+    cost: Any
+    order: int
+    partial: str | None
+    rescaling: str
+    solver: Any
+    kernel: Any
+    gamma: Any
+    kernel_method: Any
+
+
 def check_options(
-    tagger: Any, flat: list[Hashable], counts: seq.Lengths, token_weight: Any
+    tagger: TaggerOptions, flat: list[Hashable], counts: seq.Lengths, token_weight: Any
 ) -> None:
     """Refuse options that do not exist or that the loss does not support, and unexpected missing labels."""
     if tagger.loss not in LOSSES:
@@ -36,7 +50,7 @@ def check_options(
         )
 
 
-def _check_logistic(tagger: Any, token_weight: Any) -> None:
+def _check_logistic(tagger: TaggerOptions, token_weight: Any) -> None:
     wrong = {
         "cost": (tagger.cost is not None, "a wrong label has no cost, only a probability"),
         "token_weight": (token_weight is not None, "it multiplies costs; use sample_weight"),

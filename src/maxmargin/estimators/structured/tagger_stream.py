@@ -159,7 +159,7 @@ class ChainStream(StructuredStream, ChainDecision):
         flat = seq.flatten_labels(y, found.counts, stacked=stacked)
         if not flat:
             raise ValueError("all sequences are empty: there is nothing to learn from.")
-        check_options(self, flat, found.counts, token_weight)
+        check_options(self, flat, found.counts, token_weight)  # type: ignore[arg-type]
         _check_labels(flat, found.counts, classes)
         codes = seq.label_codes(flat, classes)
         return self._tagged_data(found.rows, found.counts, codes, classes, None, token_weight)
