@@ -63,8 +63,8 @@ def judge_iterations(figures: Figures) -> Judgment:
             )
     good = max(ratios) <= MOST
     figure = f"CPU seconds per iteration, ours against SVM-hmm's: {'; '.join(texts)}"
-    why = f"An iteration of ours costs {min(ratios):.2g} to {max(ratios):.2g} times as much as one of SVM-hmm's; "
-    why += f"the rule is at most {MOST:g} times."
+    why = f"An iteration of ours costs {min(ratios):.2g} to {max(ratios):.2g} times as much as one of "
+    why += f"SVM-hmm's; the rule is at most {MOST:g} times."
     return judged(good, figure, why, top, reason="our code")
 
 
