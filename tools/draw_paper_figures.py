@@ -96,7 +96,10 @@ def one_slack() -> plt.Figure:
         for method, color in METHODS.items():
             for theirs in (False, True):
                 some = [f for f in lines if f["finished"] and is_curve(f["method"], method, theirs)]
-                style = {"ls": ":" if theirs else "-", "marker": "" if theirs else "o"}
+                style: dict[str, Any] = {
+                    "ls": ":" if theirs else "-",
+                    "marker": "" if theirs else "o",
+                }
                 points = [f["n"] for f in some], [f[name] for f in some]
                 axes.plot(*points, ms=3, lw=1, color=color, **style)
         if task in PRINTED.get(name, {}):
