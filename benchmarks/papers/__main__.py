@@ -10,6 +10,7 @@ import json
 import warnings
 
 from benchmarks.papers import (
+    cost,
     curves,
     errata,
     jfy,
@@ -18,6 +19,7 @@ from benchmarks.papers import (
     ranges,
     ranking,
     table_1,
+    table_2,
     theorems,
     yj,
 )
@@ -26,7 +28,7 @@ from benchmarks.papers.record import Recording, Row, folder, judge_again, row_na
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    modules = (table_1, jfy, theorems, ranking, oca, curves, ranges, yj, ram, errata)
+    modules = (table_1, table_2, jfy, cost, theorems, ranking, oca, curves, ranges, yj, ram, errata)
     found = {row.id: row for module in modules for row in module.rows()}
     order = row_names()
     unknown = set(found) - set(order)

@@ -1,5 +1,4 @@
-"""Rows of Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization" (2009),
-and the two-class table of Joachims, Finley and Yu."""
+"""Rows of Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization"."""
 
 from __future__ import annotations
 
@@ -176,42 +175,6 @@ def judge_figure_5(figures: Figures) -> Judgment:
         else "OCA is not within its tolerance everywhere, or SGD is."
     )
     return judged(good, figure, why, rows_of(figures))
-
-
-def judge_table_2(figures: Figures) -> Judgment:
-    """Plain cutting planes against LIBSVM, and against the other decomposition programs that were there."""
-    seconds, support = [], []
-    for name in dict.fromkeys(f["set"] for f in figures):
-        one, other = (pick(figures, set=name, program=p)[0] for p in ("CPA", "LIBSVM"))
-        seconds.append(other["seconds"] / one["seconds"])
-        support.append((one["support"], other["support"]))
-    figure = (
-        f"LIBSVM takes {words(seconds, '.2g')} times as long{_decomposition(figures)}; support vectors "
-        + ", ".join(f"{a:,} against {b:,}" for a, b in support)
-        + f". Programs: {there(figures)}"
-    )
-    fewer, faster = all(a < b for a, b in support), []
-    for name in dict.fromkeys(f["set"] for f in figures):
-        own = pick(figures, set=name, program="CPA")[0]["seconds"]
-        others = [f["seconds"] for f in pick(figures, set=name) if f["program"] != "CPA"]
-        faster.append(min(others) > TIE * own)
-    why = (
-        f"Support vectors {'hold' if fewer else 'do not hold'}; 1-slack is clearly faster than every "
-        f"decomposition program on {sum(faster)} of {len(faster)} sets."
-    )
-    return judged(fewer and all(faster), figure, why, rows_of(figures), far=True)
-
-
-def _decomposition(figures: Figures) -> str:
-    """How long the programs took that not every machine has, over plain cutting planes."""
-    texts = ""
-    for who in ("LIBSVM, program", "SVM-light"):
-        ratios = []
-        for f in pick(figures, program=who):
-            own = pick(figures, set=f["set"], program="CPA")[0]["seconds"]
-            ratios.append(("" if f["finished"] else "> ") + f"{f['seconds'] / own:.2g}")
-        texts += f", {who} {', '.join(ratios)}" if ratios else ""
-    return texts
 
 
 def iterations(bench: Bench) -> Figures:
@@ -428,23 +391,15 @@ def judge_strings(figures: Figures) -> Judgment:
 
 
 def rows() -> list[Row]:
-    """All rows of this paper, and Table 2 of the other one."""
+    """All rows of this paper."""
     same = (
         f"; no intercept; relative gap {peers.TOL:g}; at most {peers.LIMIT:g} CPU seconds per fit"
     )
-    data = ", ".join(f"{name} ({n:,} rows, C on the mean {C:g})" for name, (n, C) in SETS.items())
-    data += f"{same}; LIBSVM has an intercept; programs read a file, and stop after {peers.PATIENCE:g} s"
     many = ", ".join(f"{k} ({LARGE[k]:,} rows, C on the mean {C:g})" for k, (_, C) in SETS.items())
     many += (
         f"{same}; SVM-perf's and Vowpal Wabbit's seconds include reading a file; {packages.NOTES}"
     )
     return [
-        Row(
-            "jfy-table-2",
-            lambda b: compared(("CPA", *DECOMPOSITION), b),
-            judge_table_2,
-            data,
-        ),
         Row("oca-table-3", lambda b: compared(TABLE_3, b, large=True), judge_table_3, many),
         Row(
             "oca-iterations",

@@ -42,9 +42,9 @@ def theirs(queries: int, documents: int, C: float) -> Cell:
         rows = folder / "rows"
         dump_svmlight_file(X, y, str(rows), zero_based=False, query_id=groups + 1)
         found, _ = programs.run("ranking", rows, ["-c", repr(C * queries), "-e", "0.001"])
-    if "seconds" not in found:
-        return {"seconds": programs.LIMIT, "finished": False}
-    keep = {"seconds": found["seconds"], "F": found["primal"], "finished": True}
+    if "calls" not in found:
+        return {"seconds": found["seconds"], "finished": False, "sources": ""}
+    keep = {"seconds": found["seconds"], "F": found["primal"], "finished": True, "sources": ""}
     return {**keep, "iterations": int(found["iterations"])}
 
 
@@ -77,14 +77,14 @@ def judge(figures: Figures) -> Judgment:
             if other["finished"]:
                 texts[-1] += f", F = {other['F']:.5g} (SVM-rank)"
                 apart = max(apart, own["F"] / other["F"] - 1.0)
-            better.append(time_against(own["seconds"], other["seconds"]))
+            better.append(f"{time_against(own['seconds'], other['seconds'])} SVM-rank ({size})")
     size = figures[-1]["queries x documents"]
     if not better:
         why = "RankSVM trains to its certified gap. SVM-rank was not there to compare."
         return judged(True, "; ".join(texts), why, size)
     above = f"at most {100 * apart:.2g} % above" if apart > 0 else "not above"
     why = f"RankSVM's objective is {above} SVM-rank's; it takes "
-    why += f"{', '.join(dict.fromkeys(better))} SVM-rank, the 1-slack program."
+    why += f"{', '.join(better)}."
     less, more = (all(b.startswith(k) for b in better) for k in ("less", "more"))
     today: Today = "better" if less else "worse" if more else "same"
     return judged(apart <= 0.01, "; ".join(texts), why, size, today=today)
