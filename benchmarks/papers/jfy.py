@@ -32,6 +32,8 @@ CACHE_ROWS = 10_000
 FAR = 5
 #: exponent in n above which a count is said to grow, and time to grow faster than n
 GROWS, FASTER = 0.1, 1.1
+#: exponents of the support vectors of 1-slack and of n-slack
+FEW, MANY = 0.3, 0.5
 #: the tasks whose oracle costs the same at every n; a grammar grows with its trees
 FIXED = ("multiclass", "tagging")
 #: what the paper compares: 1-slack as it runs it, and algorithm 1
@@ -204,11 +206,12 @@ def figure_4(figures: Figures) -> Judgment:
         for methods in (("1-slack", "1-slack + cache"), ("n-slack 2009",))
     )
     known = slopes(figures, "support", [*one, *many])
-    wrong = [c for c, value in known.items() if (value < GROWS) != (c in one)]
+    wrong = [c for c, x in known.items() if not (x < FEW if c in one else x > MANY)]
     figure = f"slope in n: {named(figures, known)}"
-    why = f"Only those of n-slack grow with n, by an exponent above {GROWS:g}."
+    why = f"Only those of n-slack grow with n, by an exponent above {MANY:g}."
     if wrong:
-        why = "It is the other way round for " + "; ".join(", ".join(c) for c in wrong) + "."
+        why = f"1-slack's exponent must be below {FEW:g}, n-slack's above {MANY:g}; this fails for "
+        why += "; ".join(", ".join(c) for c in wrong) + "."
     tops_ = {t: max(f["support"] for f in pick(figures, task=t, method=PAIR[0])) for t in TASKS}
     why += f" 1-slack with a cache has at most {words(tops_.values(), 'd')} ({', '.join(TASKS)})."
     size, far = shown(tops(figures, list(known))), is_far(tops(figures, wrong))
