@@ -10,14 +10,18 @@ import json
 import warnings
 
 from benchmarks.papers import (
+    cost,
     curves,
     errata,
     jfy,
+    malware,
     oca,
     ram,
     ranges,
     ranking,
     table_1,
+    table_2,
+    table_3,
     theorems,
     yj,
 )
@@ -26,7 +30,8 @@ from benchmarks.papers.record import Recording, Row, folder, judge_again, row_na
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    modules = (table_1, jfy, theorems, ranking, oca, curves, ranges, yj, ram, errata)
+    modules = (table_1, table_2, jfy, cost, theorems, ranking, oca, table_3, curves, ranges)
+    modules += (malware, yj, ram, errata)
     found = {row.id: row for module in modules for row in module.rows()}
     order = row_names()
     unknown = set(found) - set(order)

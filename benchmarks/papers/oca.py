@@ -1,5 +1,4 @@
-"""Rows of Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization" (2009),
-and the two-class table of Joachims, Finley and Yu."""
+"""Rows of Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization"."""
 
 from __future__ import annotations
 
@@ -9,20 +8,16 @@ from benchmarks.common import Bench, Cell
 import functools
 import time
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from benchmarks import problems
-from benchmarks.papers import peers
 from benchmarks.papers.record import (
-    TIE,
     Figures,
     Judgment,
     Row,
     column,
     judged,
-    pick,
     read,
     slope,
     words,
@@ -69,30 +64,6 @@ def sets(bench: Bench) -> list[str]:
     return ["a9a"] if bench.quick else list(SETS)
 
 
-def cell(name: str, n: int, work: Any, C_mean: float) -> Cell:
-    """One fit, without its weights."""
-    found = peers.solve(work, load(name, n), C_mean / n)
-    return {k: v for k, v in found.items() if k != "w"}
-
-
-def compared(names: tuple[str, ...], bench: Bench) -> Figures:
-    """Fits of several programs on all sets."""
-    out: Figures = []
-    for name in sets(bench):
-        n = size(name, bench)
-        for who in names:
-            if not peers.available(who):
-                continue
-            work = functools.partial(cell, name, n, peers.PEERS[who], SETS[name][1])
-            c = bench.inline(f"two classes {name} {n} {who}", work)
-            keep = ("F", "iterations", "support", "seconds", "finished")
-            out.append({"set": name, "rows": n, "program": who, **{k: c.get(k) for k in keep}})
-    return out
-
-
-DECOMPOSITION = ("LIBSVM", "LIBSVM, program", "SVM-light")
-
-
 def there(figures: Figures) -> str:
     """The programs that were run."""
     return "; ".join(dict.fromkeys(f["program"] for f in figures))
@@ -102,42 +73,6 @@ def rows_of(figures: Figures) -> str:
     """The least and the largest number of rows."""
     rows = [f["rows"] for f in figures]
     return f"{min(rows):,} to {max(rows):,}" if min(rows) < max(rows) else f"{rows[0]:,}"
-
-
-def judge_table_2(figures: Figures) -> Judgment:
-    """Plain cutting planes against LIBSVM, and against the other decomposition programs that were there."""
-    seconds, support = [], []
-    for name in dict.fromkeys(f["set"] for f in figures):
-        one, other = (pick(figures, set=name, program=p)[0] for p in ("CPA", "LIBSVM"))
-        seconds.append(other["seconds"] / one["seconds"])
-        support.append((one["support"], other["support"]))
-    figure = (
-        f"LIBSVM takes {words(seconds, '.2g')} times as long{_decomposition(figures)}; support vectors "
-        + ", ".join(f"{a:,} against {b:,}" for a, b in support)
-        + f". Programs: {there(figures)}"
-    )
-    fewer, faster = all(a < b for a, b in support), []
-    for name in dict.fromkeys(f["set"] for f in figures):
-        own = pick(figures, set=name, program="CPA")[0]["seconds"]
-        others = [f["seconds"] for f in pick(figures, set=name) if f["program"] != "CPA"]
-        faster.append(min(others) > TIE * own)
-    why = (
-        f"Support vectors {'hold' if fewer else 'do not hold'}; 1-slack is clearly faster than every "
-        f"decomposition program on {sum(faster)} of {len(faster)} sets."
-    )
-    return judged(fewer and all(faster), figure, why, rows_of(figures), far=True)
-
-
-def _decomposition(figures: Figures) -> str:
-    """How long the programs took that not every machine has, over plain cutting planes."""
-    texts = ""
-    for who in ("LIBSVM, program", "SVM-light"):
-        ratios = []
-        for f in pick(figures, program=who):
-            own = pick(figures, set=f["set"], program="CPA")[0]["seconds"]
-            ratios.append(("" if f["finished"] else "> ") + f"{f['seconds'] / own:.2g}")
-        texts += f", {who} {', '.join(ratios)}" if ratios else ""
-    return texts
 
 
 def iterations(bench: Bench) -> Figures:
@@ -321,19 +256,8 @@ def judge_strings(figures: Figures) -> Judgment:
 
 
 def rows() -> list[Row]:
-    """All rows of this paper, and Table 2 of the other one."""
-    same = (
-        f"; no intercept; relative gap {peers.TOL:g}; at most {peers.LIMIT:g} CPU seconds per fit"
-    )
-    data = ", ".join(f"{name} ({n:,} rows, C on the mean {C:g})" for name, (n, C) in SETS.items())
-    data += f"{same}; LIBSVM has an intercept; programs read a file, and stop after {peers.PATIENCE:g} s"
+    """All rows of this paper."""
     return [
-        Row(
-            "jfy-table-2",
-            lambda b: compared(("CPA", *DECOMPOSITION), b),
-            judge_table_2,
-            data,
-        ),
         Row(
             "oca-iterations",
             iterations,

@@ -1,13 +1,13 @@
 """The authors' own programs for structures, SVM-multiclass, SVM-hmm and SVM-rank: one fit each.
 
 They may not be redistributed, and run if MAXMARGIN_SVM_MULTICLASS, MAXMARGIN_SVM_HMM and MAXMARGIN_SVM_RANK
-name them. All are SVM-struct with an oracle: ``-w 4`` is 1-slack with a cache, ``-w 0`` n-slack with a QP
-after every 100 constraints. Their seconds are those they print, which do not include reading the file.
+name them. All are SVM-struct with an oracle: ``-w 3`` is 1-slack, ``-w 4`` the same with a cache, ``-w 0``
+n-slack with a QP after every 100 constraints. Their seconds do not include reading the file.
 """
 
 from __future__ import annotations
 
-from benchmarks.common import Cell, scratch
+from benchmarks.common import Bench, Cell, scratch
 
 # ruff: isort: split
 import functools
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers import structured
+from benchmarks.papers.structured import LIMIT
 
 #: task: the program's name, its environment variable, and its loss over ours
 TASKS = {
@@ -28,18 +29,19 @@ TASKS = {
     "tagging": ("SVM-hmm", "MAXMARGIN_SVM_HMM", 1.0),
     "ranking": ("SVM-rank", "MAXMARGIN_SVM_RANK", 1.0),
 }
-ALGORITHMS = {"1-slack + cache": 4, "n-slack": 0}
-#: CPU seconds after which a program is stopped
-LIMIT = 20.0
+ALGORITHMS = {"1-slack": 3, "1-slack + cache": 4, "n-slack": 0}
+#: sizes below those of the sweep, at which n-slack ends
+SMALL = {"multiclass": (), "tagging": (50, 150)}
 #: what the programs print
 PATTERNS = {
     "seconds": r"Runtime in cpu-seconds: ([\d.]+)",
-    "iterations": r"Number of iterations: (\d+)",
     "calls": r"Number of calls to 'find_most_violated_constraint': (\d+)",
-    "support": r"Number of SV: (\d+)",
     "dual": r"Dual objective value: dval=([-\d.]+)",
     "primal": r"Primal objective value: pval=([-\d.]+)",
     "qp %": r"\(([\d.]+)% for QP",
+    # in every iteration, also of a fit that was stopped
+    "iterations": r"Iter (\d+).*\(NumConst",
+    "support": r"SV=(\d+),",
 }
 
 
@@ -49,44 +51,75 @@ def path(task: str) -> str | None:
 
 
 def run(task: str, rows: Path, options: list[str]) -> tuple[dict[str, float], str]:
-    """The numbers a program prints, and its model. Without "seconds" if it was stopped."""
+    """The numbers a program prints, and its model. Without "calls" if it was stopped."""
     found = path(task)
     assert found is not None
-    limit = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (int(LIMIT), int(LIMIT) + 1))
     model = rows.with_name("model")
     command = [found, *options, str(rows), str(model)]
-    done = subprocess.run(command, capture_output=True, preexec_fn=limit)
-    text = done.stdout.decode(errors="replace")
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_CPU, (int(LIMIT), int(LIMIT) + 1))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=limit) as process:
+        assert process.stdout is not None
+        text = _until(process.stdout, b"Iter 1")
+        reading = _seconds(process.pid)
+        text += process.stdout.read().decode(errors="replace")
     numbers = {k: m[-1] for k, p in PATTERNS.items() if (m := re.findall(p, text))}
-    kept = {k: float(v) for k, v in numbers.items()}
-    return kept, model.read_text(errors="replace") if "seconds" in kept else ""
+    kept = {"seconds": LIMIT - reading} | {k: float(v) for k, v in numbers.items()}
+    return kept, model.read_text(errors="replace") if "calls" in kept else ""
 
 
-def fit(task: str, n: int, method: str) -> Cell:
+def _until(output: Any, mark: bytes) -> str:
+    """What a program prints up to a mark, as soon as it has printed it."""
+    text = b""
+    while not text.endswith(mark) and (byte := output.read(1)):
+        text += byte
+    return text.decode(errors="replace")
+
+
+def _seconds(process: int) -> float:
+    """CPU seconds of a process so far, where the system tells them."""
+    file = Path(f"/proc/{process}/stat")
+    if not file.exists():
+        return 0.0
+    ticks = file.read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
+
+
+def sweep(task: str, bench: Bench) -> list[Cell]:
+    """Every algorithm of the authors' program, if it is there, at growing n until it is stopped."""
+    if task not in structured.TASKS or task not in TASKS or path(task) is None:
+        return []
+    setting = structured.TASKS[task]
+    sizes = setting.quick if bench.quick else (*SMALL[task], *setting.sizes)
+    return [
+        cell
+        for method in ALGORITHMS
+        for cell in structured.growing(
+            bench,
+            sizes,
+            f"program {structured.key(task, method)}",
+            functools.partial(fit, task, method),
+        )
+    ]
+
+
+def fit(task: str, method: str, n: int, *, epsilon: float | None = None) -> Cell:
     """The problem of :func:`structured.fit` at the same C and epsilon."""
     name, _, scale = TASKS[task]
     setting = structured.TASKS[task]
     # with losses and weights times s, F is s^2 times ours at C times s and epsilon times s
-    C, epsilon = scale * setting.C_mean, scale * setting.epsilon
+    C, epsilon = scale * setting.C_mean, scale * (epsilon or setting.epsilon)
     options = ["-w", str(ALGORITHMS[method]), "-c", repr(C), "-e", repr(epsilon)]
     with scratch() as folder:
         _WRITERS[task](n, folder / "rows")
         found, model = run(task, folder / "rows", options)
-    out: Cell = {"task": task, "n": n, "method": f"{name}, {method}", "score": None}
-    if "seconds" not in found:
-        return {**out, "seconds": LIMIT, "seconds_to_end": LIMIT, "finished": False}
-    return {
-        **out,
-        "seconds": found["seconds"],
-        "seconds_to_end": found["seconds"],
-        "iterations": int(found["iterations"]),
-        "passes": found["calls"] / n,
-        "support": int(found["support"]),
-        "lower_bound": found["dual"] / scale**2,
-        "qp %": found.get("qp %"),
-        "score": _accuracy(n, model) if task == "multiclass" else None,
-        "finished": True,
-    }
+    # no sources of the library have a part in this fit
+    out: Cell = {"task": task, "n": n, "method": f"{name}, {method}", "sources": ""}
+    out |= {k: found.get(k) for k in ("seconds", "iterations", "support", "qp %")}
+    out |= {"finished": "calls" in found, "seconds_to_end": found["seconds"], "score": None}
+    if out["finished"]:
+        out |= {"passes": found["calls"] / n, "lower_bound": found["dual"] / scale**2}
+        out["score"] = _accuracy(n, model) if task == "multiclass" else None
+    return out
 
 
 def _write_multiclass(n: int, rows: Path) -> None:

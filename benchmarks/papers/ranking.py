@@ -42,9 +42,9 @@ def theirs(queries: int, documents: int, C: float) -> Cell:
         rows = folder / "rows"
         dump_svmlight_file(X, y, str(rows), zero_based=False, query_id=groups + 1)
         found, _ = programs.run("ranking", rows, ["-c", repr(C * queries), "-e", "0.001"])
-    if "seconds" not in found:
-        return {"seconds": programs.LIMIT, "finished": False}
-    keep = {"seconds": found["seconds"], "F": found["primal"], "finished": True}
+    if "calls" not in found:
+        return {"seconds": found["seconds"], "finished": False, "sources": ""}
+    keep = {"seconds": found["seconds"], "F": found["primal"], "finished": True, "sources": ""}
     return {**keep, "iterations": int(found["iterations"])}
 
 

@@ -188,8 +188,10 @@ def _origin(row: Row, bench: Recording) -> dict[str, Any]:
         }
     dates = sorted({c["date"] for c in bench.used})
     when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
-    marks = sorted({c["sources"] for c in bench.used})
-    others = "" if marks == [source_mark()] else f" Fits with library sources {', '.join(marks)}."
+    marks = sorted({c["sources"] for c in bench.used if c["sources"]})  # none: a program of others
+    others = (
+        "" if set(marks) <= {source_mark()} else f" Fits with library sources {', '.join(marks)}."
+    )
     return {"measured": f"Measured {when}. {machine()}.{others}", "commit": commit()}
 
 

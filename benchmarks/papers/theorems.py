@@ -36,7 +36,7 @@ def squared_distance(X: Any) -> float:
 def margin(bench: Bench) -> Figures:
     """Theorem 5: the fits of Table 1."""
     out = []
-    for c in pick(jfy.sweep("multiclass", bench), method="1-slack"):
+    for c in pick(structured.sweep("multiclass", bench), method="1-slack"):
         R2 = squared_distance(structured.multiclass(c["n"]).X)
         C, eps = c["C_mean"], c["epsilon"]
         theorem = max(0, math.ceil(math.log2(1.0 / (4 * R2 * C)))) + math.ceil(16 * R2 * C / eps)

@@ -28,6 +28,7 @@ SOLVERS = (
     "DualCoordinate(batch_size='all')",
     "DualCoordinate(oracle='expensive')",
     "DualCoordinate(schedule='larank')",
+    "DualCoordinate(schedule='n_slack')",
     "DualCoordinate(prune='immediate')",
 )
 

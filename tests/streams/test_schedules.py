@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.tiny_tasks import TinyMulticlass
 
-from maxmargin import SequenceTagger, StructuredSVM
+from maxmargin import LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.solvers import DualCoordinate
 
 
@@ -25,7 +25,7 @@ def best():
     return SequenceTagger(C=0.1, tol=1e-5).fit(*sentences())
 
 
-@pytest.mark.parametrize("schedule", ["gap", "larank", "fill"])
+@pytest.mark.parametrize("schedule", ["gap", "larank", "fill", "n_slack"])
 @pytest.mark.parametrize("prune", ["delayed", "immediate"])
 def test_every_schedule_of_sets_converges(schedule, prune, best):
     records = []
@@ -59,7 +59,7 @@ def test_one_pass_of_sets_is_one_pass_and_its_confirmation(best):
     assert 0.0 < tagger.lower_bound_ <= best.objective_
 
 
-@pytest.mark.parametrize("schedule", ["larank", "fill", "one_pass"])
+@pytest.mark.parametrize("schedule", ["larank", "fill", "one_pass", "n_slack"])
 def test_schedules_of_tasks_in_plain_python(schedule):
     rng = np.random.default_rng(0)
     X, y = list(rng.normal(size=(30, 3))), list(rng.integers(0, 3, 30))
@@ -69,6 +69,28 @@ def test_schedules_of_tasks_in_plain_python(schedule):
     assert svm.converged_ or schedule == "one_pass"
     assert svm.lower_bound_ <= best.objective_ * (1 + 1e-9)
     assert svm.objective_ >= best.lower_bound_ * (1 - 1e-9)
+
+
+def test_n_slack_drops_no_constraint_and_ends_when_no_example_violates_its_slack():
+    X, y = sentences()
+    tol = 1e-2
+    solver = DualCoordinate(schedule="n_slack", batch_size=10, idle=1)
+    tagger = SequenceTagger(C=0.1, tol=tol, solver=solver).fit(X, y)
+    held = [record["n_cuts"] for record in tagger.history_]
+    assert held == sorted(held)
+    by_gap = SequenceTagger(C=0.1, tol=tol, solver=DualCoordinate(idle=1)).fit(X, y)
+    assert held[-1] > by_gap.history_[-1]["n_cuts"]
+    # the largest violation, not the mean one, is small enough: the gap is far below the tolerance
+    assert tagger.objective_ - tagger.lower_bound_ < 0.5 * tol * tagger.objective_
+
+
+def test_n_slack_is_for_structures():
+    solver = DualCoordinate(schedule="n_slack", batch_size="all")
+    with pytest.raises(ValueError, match="a number as batch_size"):
+        SequenceTagger(solver=solver).fit(*sentences(5))
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(TypeError, match="no working sets"):
+        LinearSVC(solver=DualCoordinate(schedule="n_slack")).fit(X, X[:, 0] > 0.0)
 
 
 def test_what_sets_cannot_do_is_refused():

@@ -15,11 +15,12 @@ So the simplex is an equality, and the paper's single step is a pair step with p
 
 ``batch_size`` oracle calls see the same w, so that an engine can answer them at the same time. With all
 examples in one batch, exploring is confirming: algorithm 1 of Joachims, Finley and Yu (n-slack), whose
-reduced problem is solved by the epochs. There are two differences: constraints of all examples are added at
-one w, while the paper solves the reduced problem after each one; and the fit ends by the gap of the sum over
-the examples, while the paper goes on until no example violates its slack by more than epsilon. Where the
-oracle is expensive (a call costs more than epochs over all the sets), a pass is cut into pieces with epochs
-over all examples after each, and more examples are skipped.
+reduced problem is solved by the epochs. Two differences, which the schedule "n_slack" does not have, remain:
+constraints of all examples are added at one w, while the paper solves the reduced problem after each one (its
+program after every 100); and the fit ends by the gap of the sum over the examples, while the paper goes on
+until no example violates its slack by more than epsilon. Where the oracle is expensive (a call costs more
+than epochs over all the sets), a pass is cut into pieces with epochs over all examples after each, and more
+examples are skipped.
 
 Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.row_ascent`. Several blocks of
 them can be visited at the same time (:mod:`maxmargin.duals.row_blocks`), and rows that are not in memory are
@@ -27,7 +28,8 @@ streamed (:mod:`maxmargin.duals.out_of_core`), by the same loop.
 
 Schedules of exploring and optimizing: "gap" is the rule above; "larank" visits ten cached examples for each
 new one, as LaRank does; "fill" explores all examples first and optimizes then (for rows: when the cache is
-full), as mining of hard negatives does; "one_pass" is the gap rule, with a single pass.
+full), as mining of hard negatives does; "one_pass" is the gap rule, with a single pass; "n_slack" solves the
+reduced problem, to a tenth of the tolerance, after each batch of oracle calls.
 
 D of any multipliers is a true lower bound at all times. With nonnegative weights w is the clipped point; see
 :mod:`maxmargin.compiled.plane_sets`. Sets from a fit at another C are optimized first, and the first oracle
@@ -40,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -56,35 +58,31 @@ from maxmargin.core.contract.requests import (
 from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
-from maxmargin.core.vectors import Array, IntArray, frozen
+from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.passes import PIECES, REDUCED, Asked, epochs, in_pieces, larank, n_slack
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
 from maxmargin.solvers.sets_dual import SetsDual, SetsProgress
 
-Asked: TypeAlias = Generator[Request, Any, float]
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
 SKIP = {"cheap": 0.3, "expensive": 1.0}
-#: calls of an expensive oracle that see the same w by default; pieces of a pass, with epochs after each
-BATCH, PIECES = 4, 20
+#: calls of an expensive oracle that see the same w by default
+BATCH = 4
 #: estimated gap, in tolerances, at which a confirming pass is worth it
 CONFIRM_AT = 1.5
 #: a confirming pass is forced after this many passes without one: an estimate may never trigger it
 CONFIRM_EVERY = 15
+#: schedule "n_slack": calls between two solutions of the reduced problem
+N_SLACK_BATCH = 100
 #: confirming passes by which a loop with a budget is judged
 JUDGED_BY = 4
-#: epochs over all sets after each piece of a pass
-PIECE_EPOCHS = 3
 #: with fewer examples there are more epochs: then they cost nothing, and single blocks climb slowly
 FEW = 3000
-#: epochs end when this many of them leave more than this fraction of the gap
-STUCK, LEFT = 50, 0.99
 #: as many times more epochs where all examples see the same w
 MORE_EPOCHS = 10
 #: epochs end when the cached gap is below this fraction of the gap before them
 EPOCH_EFFORT = 0.3
-#: LaRank's rule: cached visits for each new one
-CACHED_PER_NEW = 10
 SCHEDULES = get_args(Schedule)
 
 
@@ -115,11 +113,14 @@ class DualCoordinate:
         ``batch_size="all"``). With ``dealing="shards"``: epochs of a block in a round.
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
-    schedule : {"gap", "larank", "one_pass", "fill"}, default "gap"
+    schedule : {"gap", "larank", "one_pass", "fill", "n_slack"}, default "gap"
         When to explore new examples and when to optimize cached ones. "gap": optimize until the duality gap
         of the cache is a small part of the gap of the examples explored last; "larank": ten cached visits for
         each new one; "fill": explore until the cache is full (structures: one whole pass, which is
-        ``batch_size="all"``), then optimize it; "one_pass": the gap rule, and a single pass. Rows in memory
+        ``batch_size="all"``), then optimize it; "one_pass": the gap rule, and a single pass; "n_slack", for
+        structures: algorithm 1 of Joachims, Finley and Yu, for comparisons: the reduced problem is solved
+        after each ``batch_size`` calls (default 100), constraints are never dropped, and the fit ends after a
+        pass in which no example violated its slack by more than its share of the tolerance. Rows in memory
         need no schedule; any schedule other than "gap" streams them as if they were not in memory.
     prune : {"delayed", "immediate"}, default "delayed"
         What leaves the cache: "immediate" drops every multiplier that sits at a bound and whose gradient
@@ -234,6 +235,8 @@ class DualCoordinate:
     @property
     def needs(self) -> Needs:
         """Rows that can be visited one by one, or working sets of single examples."""
+        if self.schedule == "n_slack":
+            return Needs(working_sets=True)
         if self.blocks != 1:
             return Needs((self._over_blocks.method,))
         methods = ("stream",) if self._streams else ("coordinate", "stream")
@@ -266,11 +269,13 @@ class DualCoordinate:
                 "max_cached bounds the rows of a stream; the planes of structured examples are bounded by "
                 "idle= and prune=."
             )
-        simple = self.oracle == "cheap" and self.batch_size in (None, 1)
+        cheap, letter = self.oracle == "cheap", self.schedule == "n_slack"
+        simple = cheap and (self.batch_size in (None, 1) or (letter and self.batch_size != "all"))
         if not simple and self.schedule not in ("gap", "one_pass"):
             raise ValueError(
-                f"schedule={self.schedule!r} needs oracle='cheap' and batch_size=None: other settings have "
-                "their own order of exploring and optimizing."
+                f"schedule={self.schedule!r} needs oracle='cheap' and "
+                f"{'a number as batch_size' if letter else 'batch_size=None'}: other settings have their own "
+                "order of exploring and optimizing."
             )
         if len(problem.regularizer.free):
             raise ValueError(
@@ -290,10 +295,11 @@ class DualCoordinate:
         if self.schedule == "fill":
             yield from replace(self, batch_size="all", schedule="gap").over_sets(problem, state)
             return
-        rng, n_slack = np.random.default_rng(problem.random_state), self.batch_size == "all"
+        rng, at_once = np.random.default_rng(problem.random_state), self.batch_size == "all"
         sets, progress = yield from self._open(problem, state, rng)
         dual, stall = SetsDual(sets), StallDetector(*SWEEPS)
         every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
+        near = False
         while True:
             if progress.passes and not progress.unconfirmed:  # F is known; also after a resume
                 allowed = problem.stopping.allowed_gap(state.upper, problem.C)
@@ -306,20 +312,23 @@ class DualCoordinate:
                     return
             state.candidate, progress.passes = dual.point, progress.passes + 1
             estimate = yield from self._explore(sets, problem, state, progress, rng)
-            if not (n_slack and state.met(problem)) and self.schedule != "larank":
-                yield from self._epochs(sets, rng, EPOCH_EFFORT * estimate)
-            sets.drop_idle(0 if self.prune == "immediate" else self._idle_epochs(sets.n_examples))
+            if not (at_once and state.met(problem)) and self.schedule not in ("larank", "n_slack"):
+                limit = self._epochs_at_most(sets.n_examples)
+                yield from epochs(sets, rng, EPOCH_EFFORT * estimate, limit)
+            if self.schedule != "n_slack":
+                age = 0 if self.prune == "immediate" else self._idle_epochs(sets.n_examples)
+                sets.drop_idle(age)
             state.raise_lower(dual.lower(), dual)
-            if not n_slack:
+            if not at_once:
                 progress.upper_guess = state.lower + estimate
                 allowed = problem.stopping.allowed_gap(progress.upper_guess, problem.C)
-                near = np.isfinite(estimate) and estimate <= CONFIRM_AT * allowed
+                near = np.isfinite(estimate) and estimate <= self._confirm_at * allowed
                 if near or progress.unconfirmed >= every or self.schedule == "one_pass":
                     yield from self._confirm(sets, problem, state)
                     state.candidate = None  # evaluated, as long as the sets do not move
                     progress.unconfirmed = 0
             asked = yield Report(sets.n_planes, sets.n_support, method="working sets")
-            if state.met(problem):
+            if state.met(problem) and (near or self.schedule != "n_slack"):
                 state.stop = "gap"
                 return
             if asked is not None:
@@ -385,8 +394,16 @@ class DualCoordinate:
         progress.unconfirmed += 1
         allowed = problem.stopping.allowed_gap(min(state.upper, progress.upper_guess), problem.C)
         n = problem.n_examples
+        if self.schedule == "n_slack":
+            size = N_SLACK_BATCH if self.batch_size is None else self._size
+            pieces = np.array_split(rng.permutation(n), max(1, n // size))
+            return (yield from n_slack(sets, rng, pieces, problem, self.max_epochs))
         skip = SKIP[self.oracle] * allowed / n if np.isfinite(allowed) else 0.0
         return (yield from self._pass(sets, rng, skip))
+
+    @property
+    def _confirm_at(self) -> float:
+        return 1.0 - REDUCED if self.schedule == "n_slack" else CONFIRM_AT
 
     def _pieces(self, n: int) -> int:
         """Pieces of a pass with an expensive oracle: none is smaller than a batch that was asked for."""
@@ -399,55 +416,26 @@ class DualCoordinate:
 
     def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
         """One pass of the oracle over the examples with a duality gap; the sum of their gaps."""
-        n, order = sets.n_examples, rng.permutation(sets.n_examples)
-        stats: SweepStats
+        order = rng.permutation(sets.n_examples)
         if self.schedule == "larank":
-            return (yield from self._larank(sets, rng, order, skip))
-        if self.oracle == "cheap":
-            size = sets.batch_size if self.batch_size is None else self._size
-            if size == 1:
-                stats = yield Sweep(sets, "stream", order, skip)
-            else:
-                stats = yield Sweep(sets, "batches", order, skip, size)
-            return stats.gap
-        total = 0.0
-        for piece in np.array_split(order, self._pieces(n)):
-            stats = yield Sweep(sets, "batches", piece, skip, self._size)
-            total += stats.gap
-            if stats.oracle_calls:
-                for _ in range(PIECE_EPOCHS):
-                    yield Sweep(sets, "epoch", rng.permutation(n))
-        return total
+            return (yield from larank(sets, rng, order, skip))
+        if self.oracle == "expensive":
+            pieces = np.array_split(order, self._pieces(sets.n_examples))
+            return (yield from in_pieces(sets, rng, pieces, skip, self._size))
+        size = sets.batch_size if self.batch_size is None else self._size
+        kind: Literal["stream", "batches"] = "stream" if size == 1 else "batches"
+        stats: SweepStats = yield Sweep(sets, kind, order, skip, size)
+        return stats.gap
 
     @property
     def _size(self) -> int:
         size = self.batch_size
         return BATCH if size is None or isinstance(size, str) else int(size)
 
-    def _larank(
-        self, sets: WorkingSets, rng: np.random.Generator, order: IntArray, skip: float
-    ) -> Asked:
-        """A pass with ten cached visits for each call of the oracle."""
-        n, total = sets.n_examples, 0.0
-        for piece in np.array_split(order, min(PIECES, n)):
-            stats: SweepStats = yield Sweep(sets, "stream", piece, skip)
-            total += stats.gap
-            visits = _cycle(rng, n, CACHED_PER_NEW * len(piece))
-            for cached in np.array_split(visits, CACHED_PER_NEW):
-                yield Sweep(sets, "epoch", cached)
-        return total
-
-    def _epochs(self, sets: WorkingSets, rng: np.random.Generator, goal: float) -> Steps:
-        """Block steps over the sets until their gap is at most this."""
-        more, before = MORE_EPOCHS if self.batch_size == "all" else 1, np.inf
-        for k in range(self.max_epochs * max(more, FEW // sets.n_examples)):
-            stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
-            if stats.gap <= goal:
-                return
-            if k % STUCK == STUCK - 1:
-                if stats.gap > LEFT * before:
-                    return
-                before = stats.gap
+    def _epochs_at_most(self, n: int) -> int:
+        """Epochs between two passes."""
+        more = MORE_EPOCHS if self.batch_size == "all" else 1
+        return self.max_epochs * max(more, FEW // n)
 
     def _confirm(
         self, sets: WorkingSets, problem: Problem, state: SolverState, at: Array | None = None
@@ -457,9 +445,3 @@ class DualCoordinate:
         value, risk_upper = yield Confirm(sets, w, expensive=self.oracle == "expensive")
         norm = problem.regularizer.value(w)
         state.offer(w, norm + risk_upper, norm + value)
-
-
-def _cycle(rng: np.random.Generator, n: int, count: int) -> IntArray:
-    """So many examples, each about as often as any other, in random order."""
-    cycles = [rng.permutation(n) for _ in range(-(-count // n))]
-    return np.concatenate(cycles)[:count]

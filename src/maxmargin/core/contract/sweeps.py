@@ -19,7 +19,7 @@ class SweepStats:
     new_planes: int
 
 
-Schedule: TypeAlias = Literal["gap", "larank", "one_pass", "fill"]
+Schedule: TypeAlias = Literal["gap", "larank", "one_pass", "fill", "n_slack"]
 """When a stream loads new rows and when it optimizes over the rows in memory."""
 
 

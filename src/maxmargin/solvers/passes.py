@@ -1,0 +1,93 @@
+"""Passes of the oracle over working sets, and the epochs between them.
+
+Each pass is a generator of requests that returns an estimate of the duality gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from maxmargin.core.contract.requests import Request, Steps, Sweep
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.contract.working_sets import WorkingSets
+from maxmargin.core.vectors import IntArray
+from maxmargin.solvers.base import Problem
+
+Asked: TypeAlias = Generator[Request, Any, float]
+#: pieces of a pass, with epochs over all sets after each, and their number
+PIECES, PIECE_EPOCHS = 20, 3
+#: LaRank's rule: cached visits for each new one
+CACHED_PER_NEW = 10
+#: epochs end when this many of them leave more than this fraction of the gap
+STUCK, LEFT = 50, 0.99
+#: schedule "n_slack": the share of the tolerance to which the reduced problem is solved, and as many times
+#: more epochs
+REDUCED, REDUCED_EPOCHS = 0.1, 30
+
+
+def in_pieces(
+    sets: WorkingSets, rng: np.random.Generator, pieces: Sequence[IntArray], skip: float, size: int
+) -> Asked:
+    """A pass with a few epochs over all examples after each piece; the sum of the gaps."""
+    total = 0.0
+    for piece in pieces:
+        stats: SweepStats = yield Sweep(sets, "batches", piece, skip, size)
+        total += stats.gap
+        if stats.oracle_calls:
+            for _ in range(PIECE_EPOCHS):
+                yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
+    return total
+
+
+def larank(sets: WorkingSets, rng: np.random.Generator, order: IntArray, skip: float) -> Asked:
+    """A pass with ten cached visits for each call of the oracle; the sum of the gaps."""
+    n, total = sets.n_examples, 0.0
+    for piece in np.array_split(order, min(PIECES, n)):
+        stats: SweepStats = yield Sweep(sets, "stream", piece, skip)
+        total += stats.gap
+        visits = _cycle(rng, n, CACHED_PER_NEW * len(piece))
+        for cached in np.array_split(visits, CACHED_PER_NEW):
+            yield Sweep(sets, "epoch", cached)
+    return total
+
+
+def n_slack(
+    sets: WorkingSets,
+    rng: np.random.Generator,
+    pieces: Sequence[IntArray],
+    problem: Problem,
+    max_epochs: int,
+) -> Asked:
+    """A pass with the reduced problem solved after each piece; n times the largest gap of an example, or zero
+    if no working set changed."""
+    worst, changed = 0.0, False
+    for piece in pieces:
+        stats: SweepStats = yield Sweep(sets, "batches", piece, 0.0, len(piece))
+        worst = max(worst, float(sets.gaps[piece].max()))
+        if stats.new_planes:
+            changed = True
+            allowed = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
+            yield from epochs(sets, rng, REDUCED * allowed, REDUCED_EPOCHS * max_epochs)
+    return sets.n_examples * worst if changed else 0.0
+
+
+def epochs(sets: WorkingSets, rng: np.random.Generator, goal: float, limit: int) -> Steps:
+    """At most so many sweeps of block steps over the sets, until their gap is at most ``goal``."""
+    before = np.inf
+    for k in range(limit):
+        stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
+        if stats.gap <= goal:
+            return
+        if k % STUCK == STUCK - 1:
+            if stats.gap > LEFT * before:
+                return
+            before = stats.gap
+
+
+def _cycle(rng: np.random.Generator, n: int, count: int) -> IntArray:
+    """So many examples, each about as often as any other, in random order."""
+    cycles = [rng.permutation(n) for _ in range(-(-count // n))]
+    return np.concatenate(cycles)[:count]
