@@ -71,7 +71,8 @@ def passes(who: str, C: float, n: int, epochs: int) -> Any:
 def points(name: str, n: int, C: float, who: str) -> Cell:
     """A curve as a cell."""
     kept = [(s, F) for s, F in curve(load(name, n), C, who) if math.isfinite(F)]
-    return {"seconds": [s for s, _ in kept], "F": [F for _, F in kept]}
+    mark = peers.origin(who)
+    return {"seconds": [s for s, _ in kept], "F": [F for _, F in kept], **mark}
 
 
 def measure(bench: Bench) -> Figures:
@@ -183,6 +184,7 @@ def contest(name: str, n: int, who: str, C: float) -> Cell:
         "seconds": seconds,
         "F": peers.objective(problem, svc.coef_, C),
         "n_iter": int(svc.n_iter_),
+        **peers.origin(who),
     }
 
 
@@ -236,15 +238,16 @@ def rows() -> list[Row]:
             "oca-figure-5-time",
             measure,
             judge,
-            f"{many}; C is a factor of every example, as in the paper; no intercept; our solvers to a relative gap of 1e-4 within {LIMIT:g} CPU seconds; SGD "
-            "and LIBLINEAR: one fit for each number of passes",
+            f"{many}; C is a factor of every example, as in the paper; no intercept; our solvers to a "
+            f"relative gap of 1e-4 within {LIMIT:g} CPU seconds; SGD and LIBLINEAR: one fit for each "
+            "number of passes",
         ),
         Row(
             "oca-figure-7",
             measure_challenge,
             judge_challenge,
             f"generated sets like those of the challenge: {shapes}, dense; no intercept; C for the sum; "
-            f"relative gap 1e-2, at most {CONTEST:g} CPU seconds; LIBLINEAR with tol=1e-2, at most {PASSES:,} "
-            "passes; LaRank was not there",
+            f"relative gap 1e-2, at most {CONTEST:g} CPU seconds; LIBLINEAR with tol=1e-2, at most "
+            f"{PASSES:,} passes; LaRank was not there",
         ),
     ]

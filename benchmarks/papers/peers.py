@@ -182,7 +182,7 @@ _last: list[Any] = []
 
 
 def written(problem: Problem) -> Path:
-    """The problem as a text file in the format of SVM-light. Programs that run one after the other share it."""
+    """The problem as a text file in the format of SVM-light. Programs that follow share it."""
     from sklearn.datasets import dump_svmlight_file
 
     if not _last or _last[0] is not problem.X:
@@ -309,6 +309,14 @@ PASSES_ONLY = ("SGD", "Vowpal Wabbit")
 NEEDS = {"LIBOCAS": "svmocas", "LIBOCAS, plain": "svmocas", "SVM-perf": "svm_perf"}
 NEEDS |= {"SVM-light": "svm_light", "LIBLINEAR, program": "liblinear", "LIBSVM, program": "libsvm"}
 NEEDS |= {"Vowpal Wabbit": "vowpalwabbit", "skglm": "skglm"}
+
+
+OURS = ("OCA", "CPA", "LinearSVC", "dual coordinates")
+
+
+def origin(who: str) -> Cell:
+    """What marks a fit in which no code of ours ran, so that changes of the library do not make it old."""
+    return {} if who in OURS else {"sources": ""}
 
 
 def available(who: str) -> bool:

@@ -1,4 +1,4 @@
-"""Table 3, Figures 4 and 5 of Franc and Sonnenburg at the paper's C; where the time goes; the automatic choice.
+"""Table 3 and Figures 4 and 5 of Franc and Sonnenburg at the paper's C, and the automatic choice.
 
 The paper's C is SVM-light's, a factor of every example, as ours is. Its Table 4 names the best values, and
 the values of F in its Table 3 confirm them: CCAT 1, Cov1 10, MNIST 50. On the mean that is C times n, up to
@@ -52,6 +52,8 @@ AUTO_CS = {
     "w8a": (0.1, 1.0, 10.0),
 }
 CANDIDATES = ("LinearSVC", "dual coordinates", "OCA")
+#: seconds: a difference that is not counted
+NOISE = 0.05
 MUS = (0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 KEEP = ("F", "iterations", "support", "seconds", "finished")
 
@@ -72,7 +74,7 @@ def _fit(name: str, n: int, C: float, who: str, keys: dict[str, Any]) -> Cell:
     work = functools.partial(peers.PEERS[who], **keys)
     problem = load(name, n)
     found = peers.solve(work, problem, C, limit=LIMIT)
-    return {"rows": problem.n, **{k: v for k, v in found.items() if k != "w"}}
+    return {"rows": problem.n, **peers.origin(who), **{k: v for k, v in found.items() if k != "w"}}
 
 
 def compared(bench: Bench) -> Figures:
@@ -183,8 +185,8 @@ def judge_phases(figures: Figures) -> Judgment:
     if not good:
         why = (
             f"Outputs take the most time on {sum(most)} of {len(most)} sets, and the line search up to "
-            f"{max(line):.0f} %. Rows of 54 features have cheap outputs (the paper's strings have 564), while "
-            "the line search visits every row whatever it holds."
+            f"{max(line):.0f} %. Rows of 54 features have cheap outputs (the paper's strings have 564), "
+            "while the line search visits every row whatever it holds."
         )
     return judged(good, "; ".join(texts), why, rows_of(figures), reason="setting")
 
@@ -211,7 +213,9 @@ def judge_choices(figures: Figures) -> Judgment:
     worst = int(np.argmax(ratios))
     at = figures[worst]
     slow = [
-        f"{f['set']} at C = {f['C']:g}" for f, r in zip(figures, ratios, strict=True) if r > TIE
+        f"{f['set']} at C = {f['C']:g}"
+        for f, r in zip(figures, ratios, strict=True)
+        if r > TIE and f["LinearSVC"] * (1.0 - 1.0 / r) > NOISE
     ]
     planes = sum(f["OCA"] < f["dual coordinates"] for f in figures)
     figure = (
@@ -220,7 +224,7 @@ def judge_choices(figures: Figures) -> Judgment:
         f"{at['OCA']:.2g} s), {np.exp(np.mean(np.log(ratios))):.2f} in the geometric mean of {len(ratios)} "
         f"cells; OCA is the faster of the two in {planes} of them"
     )
-    why = f"Within {TIE:g} times the better one in every cell."
+    why = f"Within {TIE:g} times the better one in every cell, or within {NOISE:g} s of it."
     if slow:
         why = f"More than {TIE:g} times the better one on {'; '.join(slow)}."
     today: Today = "worse" if slow else "same"
@@ -258,8 +262,8 @@ def judge_mus(figures: Figures) -> Judgment:
         over, spread = max(over, times[0.1] / min(times.values())), max(spread, max(low) / min(low))
     good = over <= TIE and spread <= 2.0
     why = (
-        f"By time, mu = {words(best, 'g')} is best; mu = 0.1 takes at most {over:.2f} times as long, and from "
-        f"0.01 to 0.2 times differ by a factor of up to {spread:.2f}: "
+        f"By time, mu = {words(best, 'g')} is best; mu = 0.1 takes at most {over:.2f} times as long, and "
+        f"from 0.01 to 0.2 times differ by a factor of up to {spread:.2f}: "
     )
     why += f"{'within' if good else 'the limits are'} {TIE:g} and 2."
     return judged(good, "iterations by mu: " + "; ".join(texts), why, rows_of(figures))
@@ -269,8 +273,8 @@ def rows() -> list[Row]:
     """Table 3 and what its fits tell."""
     data = ", ".join(f"{name} ({n:,} rows, C {C:g})" for name, (n, C) in PAPER.items())
     data += (
-        "; C is a factor of every example, as in the paper; ccat-like: generated text of the width of CCAT; no "
-        f"intercept; relative gap {peers.TOL:g} (the paper's is coarser, 1e-3 of C on the mean); at most "
+        "; C is a factor of every example, as in the paper; ccat-like: generated text of the width of CCAT; "
+        f"no intercept; relative gap {peers.TOL:g} (the paper's is coarser, 1e-3 of C on the mean); at most "
         f"{LIMIT:g} CPU seconds per fit"
     )
     programs = (
@@ -284,7 +288,8 @@ def rows() -> list[Row]:
             "oca-auto",
             choices,
             judge_choices,
-            f"{cells}; all rows (ccat-like: 200,000); relative gap {peers.TOL:g}; at most {LIMIT:g} CPU seconds",
+            f"{cells}; all rows (ccat-like: 200,000); relative gap {peers.TOL:g}; at most {LIMIT:g} CPU "
+            f"seconds; differences below {NOISE:g} s do not count",
         ),
         Row("oca-figure-5", objectives, judge_figure_5, data + programs),
         Row("oca-figure-4", mus, judge_mus, data),
