@@ -45,7 +45,7 @@ TASKS = {
 METHODS = {
     "1-slack": "CuttingPlane(use_cache=False, line_search=False, mu=1.0)",
     "1-slack + cache": "CuttingPlane(use_cache=True, line_search=False, mu=1.0)",
-    "n-slack 2009": "benchmarks.papers.n_slack.NSlack(every=100)",
+    "n-slack 2009": 'DualCoordinate(schedule="n_slack")',
     "n-slack": 'DualCoordinate(batch_size="all")',
     "default": "DualCoordinate()",
 }
@@ -55,13 +55,12 @@ LONGEST = 10
 
 def solver(name: str) -> Any:
     """The solver object."""
-    from benchmarks.papers.n_slack import NSlack
     from maxmargin.solvers import CuttingPlane, DualCoordinate
 
     return {
         "1-slack": CuttingPlane(use_cache=False, line_search=False, mu=1.0),
         "1-slack + cache": CuttingPlane(use_cache=True, line_search=False, mu=1.0),
-        "n-slack 2009": NSlack(),
+        "n-slack 2009": DualCoordinate(schedule="n_slack"),
         "n-slack": DualCoordinate(batch_size="all"),
         "default": DualCoordinate(),
     }[name]

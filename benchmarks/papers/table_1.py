@@ -8,12 +8,9 @@ from benchmarks.common import Bench
 from typing import Any
 
 from benchmarks.papers import programs, structured
-from benchmarks.papers.jfy import FIXED, is_far, settings, shown, table, theirs, together
+from benchmarks.papers.jfy import FIXED, PAIR, is_far, settings, shown, table, theirs, together
 from benchmarks.papers.record import TIE, Figures, Judgment, Row, beside, judged, pick, words
 from benchmarks.papers.structured import LIMIT, PHASES, TASKS
-
-#: what the table compares: 1-slack as the paper runs it, and algorithm 1
-PAIR = ("1-slack + cache", "n-slack 2009")
 
 
 def measure(task: str, bench: Bench) -> Figures:

@@ -172,6 +172,99 @@ def test_sampled_cuts_against_svm_light(light, verdict):
     assert found.today == "better"
 
 
+class Fits:
+    """A stand-in for stored fits: every one is made, and its name is noted."""
+
+    def __init__(self):
+        self.names = []
+
+    def inline(self, name, work):
+        self.names.append(name)
+        return work()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sizes"),
+    [
+        ({1: 1.0, 10: 200.0, 100: 1.0}, [1, 10]),  # the second fit is cut off
+        ({1: 1.0, 10: 20.0, 100: 1.0}, [1, 10]),  # the third one would be
+        ({1: 1.0, 10: 10.0, 100: 100.0}, [1, 10, 100]),
+    ],
+)
+def test_a_method_is_not_run_where_it_would_be_cut_off(seconds, sizes):
+    from benchmarks.papers.structured import LIMIT, growing
+
+    fits = Fits()
+    cells = growing(
+        fits,
+        tuple(seconds),
+        "{n} rows",
+        lambda n: {"n": n, "seconds": seconds[n], "finished": seconds[n] < LIMIT},
+    )
+    assert [cell["n"] for cell in cells] == sizes
+    assert fits.names == [f"{n} rows" for n in sizes]
+
+
+def line(task, method, n, seconds, finished=True, **more):
+    return {"task": task, "method": method, "n": n, "seconds": seconds, "finished": finished} | more
+
+
+def test_methods_are_compared_at_the_largest_size_at_which_all_of_them_end():
+    from benchmarks.papers.jfy import is_far, together
+
+    lines = [line("tagging", "1-slack", n, 1.0) for n in (450, 900, 2700)]
+    lines += [line("tagging", "n-slack", n, 150.0, n < 2700) for n in (450, 900, 2700)]
+    assert [f["n"] for f in together(lines, "tagging", "1-slack", "n-slack")] == [900, 900]
+    assert together(lines, "tagging", "1-slack", "default") == []
+    assert is_far({"tagging": 900})
+    assert not is_far({"tagging": 8936, "parsing": 3899})
+
+
+def test_rules_accept_methods_that_were_not_run_at_every_size():
+    from benchmarks.papers.jfy import figure_1, judge_cache, n_slack
+
+    lines = [
+        line(task, method, n, n / 100)
+        for task in ("multiclass", "tagging", "parsing")
+        for method in ("1-slack", "1-slack + cache")
+        for n in (450, 900)
+    ]
+    assert figure_1(lines).verdict == "holds"
+    assert judge_cache(lines).verdict == "other size"  # as fast with a cache as without
+    assert n_slack(lines).verdict == "not run yet"
+    lines += [line("multiclass", "n-slack 2009", n, n**1.5) for n in (450, 900)]
+    lines += [line("multiclass", "n-slack 2009", 1800, 150.0, finished=False)]
+    found = n_slack(lines)
+    assert found.verdict == "holds"
+    assert "1.50 (n = 450 to 900)" in found.figure
+    assert "n = 1,800" in found.why
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+def test_what_a_program_prints_is_read_also_if_it_was_stopped(tmp_path, monkeypatch):
+    from benchmarks.papers import programs
+
+    lines = [
+        "Iter 1: ..*(NumConst=1, SV=1, CEps=2.0, QPEps=0.0)",
+        "Iter 2: ..(NumConst=2, SV=2, CEps=0.1, QPEps=0.0)",
+    ]
+    last = [
+        "Dual objective value: dval=1.5",
+        "Number of calls to 'find_most_violated_constraint': 20",
+        "Runtime in cpu-seconds: 0.25 (90.00% for QP, 1.00% for Argmax)",
+    ]
+    program = tmp_path / "program"
+    monkeypatch.setenv("MAXMARGIN_SVM_HMM", str(program))
+    for text in (lines, lines + last):
+        echo = "\n".join(f'echo "{one}"' for one in text)
+        program.write_text(f'#!/bin/sh\n{echo}\nfor f; do :; done\necho weights > "$f"\n')
+        program.chmod(0o755)
+        found, model = programs.run("tagging", tmp_path / "rows", [])
+        assert (found["iterations"], found["support"]) == (2, 2)
+    assert model == "weights\n"
+    assert (found["seconds"], found["calls"], found["dual"], found["qp %"]) == (0.25, 20, 1.5, 90)
+
+
 def test_an_unknown_row_is_an_error_that_lists_the_rows():
     done = run("--only", "no-such-row")
     assert done.returncode == 2
