@@ -34,7 +34,7 @@ LIMIT = 60.0
 #: CPU seconds after which a decomposition program is stopped
 PATIENCE = 240.0
 #: multiply-adds that LIBLINEAR may make: its scikit-learn version has no limit of time
-PRODUCTS, PASSES = 5e9, 2000
+PRODUCTS, PASSES = 2e9, 2000
 #: where our cutting planes spend their time, by the names of the columns of the history
 PHASES = ("oracle", "plane", "line_search", "qp")
 #: environment variable and Debian's name of each program
