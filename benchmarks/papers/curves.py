@@ -104,7 +104,7 @@ def judge(figures: Figures) -> Judgment:
         lines = {f["program"]: f for f in pick(figures, set=name)}
         for group, who in (("papers", ("OCA", "CPA", "SGD")), ("all", CURVES)):
             winners = [_first(lines, f"s to {100 * level:g} %", who) for level in LEVELS]
-            if set(winners) <= {"OCA", None}:
+            if "OCA" in winners and set(winners) <= {"OCA", None}:
                 first[group].append(name)
     texts = []
     for name in names:
@@ -119,7 +119,7 @@ def judge(figures: Figures) -> Judgment:
     ratios = []
     for name in names:
         own, default = (
-            pick(figures, set=name, program=p)[0]["s to 1 %"] for p in ("OCA", "LinearSVC")
+            pick(figures, set=name, program=p)[0]["s to 1 %"] or LIMIT for p in ("OCA", "LinearSVC")
         )
         ratios.append(math.log(default / own))
     today = beside(math.exp(sum(ratios) / len(ratios)), 1.0)
@@ -222,8 +222,11 @@ def judge_challenge(figures: Figures) -> Judgment:
     )
     small, large = (list(dict.fromkeys(names)) for names in slow.values())
     why = f"Up to C = 0.01, OCA takes clearly longer on {', '.join(small) or 'no set'}; above, on "
-    why += f"{', '.join(large) or 'no set'}. At small C the fits take about a second or less, and each "
-    why += "iteration of OCA passes over all rows; at large C, fits of both were cut off."
+    why += f"{', '.join(large) or 'no set'}."
+    cut = [f["program"] for f in figures if not f["finished"]]
+    if cut:
+        counts = ", ".join(f"{cut.count(p)} of {p}" for p in dict.fromkeys(cut))
+        why += f" Fits that were cut off: {counts}."
     total = {p: sum(f["seconds"] for f in pick(figures, program=p)) for p in ("OCA", "LinearSVC")}
     today = beside(total["LinearSVC"], total["OCA"])
     return judged(not small, figure, why, f"{rows_of(figures)}, generated", far=True, today=today)

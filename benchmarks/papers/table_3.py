@@ -187,8 +187,8 @@ def judge_phases(figures: Figures) -> Judgment:
     if not good:
         why = (
             f"Outputs take the most time on {sum(most)} of {len(most)} sets, and the line search up to "
-            f"{max(line):.0f} %. Rows of 54 features have cheap outputs (the paper's strings have 564), "
-            "while the line search visits every row whatever it holds."
+            f"{max(line):.0f} %. It costs the same for every row, whatever the row holds, and outputs cost "
+            "more the more entries a row has."
         )
     return judged(good, "; ".join(texts), why, rows_of(figures), reason="setting")
 
