@@ -160,7 +160,7 @@ def test_points_and_planes_are_those_of_the_whole_kernel_matrix(case, rescaling,
     """The same draws, against features with the inner products of all pairs of rows."""
     name, task, X, Y = copy.deepcopy(case)
     if name == "graph" and rescaling == "slack":
-        pytest.skip("graphs have no argmax for slack rescaling")
+        pytest.skip("slack rescaling of graphs may leave a gap")
     parts = [task.kernel_inputs(x) for x in X]
     rows, ends, n = np.concatenate(parts), np.cumsum([len(part) for part in parts]), len(X)
     s, kernel = np.linspace(0.5, 2.0, n), Gaussian(gamma=0.5)
@@ -359,3 +359,11 @@ def test_refusals():
         StructuredSVMCV(Chain(2), [1.0], cv=2, kernel_method="sampled", **RBF).fit(X, Y)
     with pytest.raises(ValueError, match="does not support warm_start"):
         SequenceTagger(kernel_method="sampled", warm_start=True, **RBF).fit(X, Y)
+
+
+def test_an_unknown_rescaling_is_an_error():
+    X, Y = chains(5)
+    for model in (SequenceTagger(), StructuredSVM(Chain(2))):
+        model.set_params(rescaling="wrong", kernel_method="sampled", **RBF)
+        with pytest.raises(ValueError, match="rescaling='wrong'"):
+            model.fit(X, Y)

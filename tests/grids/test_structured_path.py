@@ -158,6 +158,8 @@ def test_own_scoring_and_clone():
     search = clone(search).fit(X, y)
     assert seen == [20] * 6
     assert 0.3 < search.best_score_ <= 1.0
+    with pytest.raises(ValueError, match="X has 60 examples but y has 59"):
+        search.score(X, y[:-1])
 
 
 def test_what_cannot_be_is_named():

@@ -20,7 +20,7 @@ from maxmargin import StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.tasks import Bounded, Chain, GraphLabeling, IntegerProgram, Parsing, Task
 from maxmargin.tasks.slack_search import CALLS, common_divisor
-from maxmargin.testing.reference import brute_force_inference
+from maxmargin.testing.reference import brute_force_inference, violation
 
 seeds = st.integers(0, 2**32 - 1)
 SOLVERS = {
@@ -143,9 +143,19 @@ def test_integer_programs_of_any_weights(seed):
     task.setup([x], [y])
     _, value = brute_force_inference(task, x, w, feasible, y, "slack")
     answer = task.slack_augmented_inference(x, y, w)
-    assert isinstance(answer, Bounded) or task.loss(y, answer) >= 0.0
-    upper = answer.upper if isinstance(answer, Bounded) else value
-    assert upper >= value - 1e-6 * (1 + abs(value))
+    bounded = isinstance(answer, Bounded)
+    found = violation(task, x, y, answer.y if bounded else answer, w, "slack")
+    upper = answer.upper if bounded else found
+    assert found - 1e-6 * (1 + abs(value)) <= value <= upper + 1e-6 * (1 + abs(value))
+
+
+def test_labels_of_integer_programs_beyond_their_bounds():
+    x, task = {"features": np.eye(3)}, IntegerProgram()
+    for noise, step in ((0.0, 1.0), (9e-6, 0.0)):
+        y = np.array([0.0, 1.0, 1.0 + noise])
+        task.setup([x], [y])
+        assert task.loss_step(x, y) == step
+        task.slack_augmented_inference(x, y, np.array([0.3, -0.2, 0.1]))
 
 
 def test_wrong_argmaxes_and_steps_are_named():

@@ -212,7 +212,7 @@ def test_the_outlook_extrapolates_the_fall_of_the_gap():
     assert [stuck.remaining(float(k), 1.0, 1e-3) for k in range(1, 6)][-1] == np.inf
 
 
-def test_a_path_is_the_single_fits_and_takes_no_more_work_than_recorded():
+def test_a_path_is_the_single_fits_and_takes_less_work():
     X, y = load_digits(return_X_y=True)
     y = y < 5
     Cs = [100.0, 1e-1, 1.0, 10.0]  # any order
@@ -222,8 +222,9 @@ def test_a_path_is_the_single_fits_and_takes_no_more_work_than_recorded():
     for warm, alone in zip(path, cold, strict=True):
         assert warm.converged_
         assert warm.objective_ == pytest.approx(alone.objective_, rel=1e-3)
-    # single fits begin with smaller C, by which they see sooner that another method takes less time
-    assert sum(svc.history_[-1]["oracle_calls"] for svc in path) < 190.0
+    work = [sum(svc.history_[-1]["oracle_calls"] for svc in side) for side in (path, cold)]
+    assert work[0] < 0.75 * work[1]
+    assert work[0] < 100.0
 
 
 def test_a_path_of_coordinate_ascent_saves_a_fifth():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from maxmargin import (
     LinearSVCCV,
     LinearSVR,
     MeasureSVC,
+    OneClassSVM,
     RankSVM,
     SequenceTagger,
     StructuredSVM,
@@ -133,6 +135,21 @@ def structures(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:
     assert_type(search.best_estimator_, StructuredSVM)
 
 
+def misspelled() -> None:
+    """Type checkers know the parameters, and scikit-learn's methods: an unused ``ignore`` is an error."""
+    with contextlib.suppress(TypeError):
+        LinearSVC(c=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with contextlib.suppress(TypeError):
+        OneClassSVM(0.1, "linear")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with contextlib.suppress(TypeError):
+        RankSVM(c=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with contextlib.suppress(TypeError):
+        GraphLabeler(c=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with contextlib.suppress(TypeError):
+        StructuredSVMCV(Multiclass(2), cs=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    LinearSVC().get_metadata_routing()
+
+
 def main() -> None:
     """Run everything on 40 random rows."""
     rng = np.random.default_rng(0)
@@ -142,6 +159,7 @@ def main() -> None:
         linear(X, y, Path(folder))
         other_vectors(X, y)
         structures(X, y, Path(folder))
+    misspelled()
 
 
 if __name__ == "__main__":

@@ -209,7 +209,6 @@ class FreeCoordinates(BinaryCoordinates):
         return Cut(linear / self.C, u / -self.C, error / self.C)
 
     def load(self, multipliers: Array) -> None:
-        """See :class:`BinaryCoordinates`."""
         self._forget()
         super().load(multipliers)
 
@@ -218,17 +217,14 @@ class FreeCoordinates(BinaryCoordinates):
         self._move(float(w[-1]) / self._ratio - (float(self._u[-1]) - self._center))
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """See :class:`BinaryCoordinates`."""
         self._center *= C / self.C
         self._bound = regularizer.free_bound * self.rows.intercept / self._ratio
         super().rescale(C, regularizer)
         self._forget()
 
     def state(self) -> dict[str, Any]:
-        """See :class:`maxmargin.core.RowDuals`."""
         return {**super().state(), "center": self._center}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`maxmargin.core.RowDuals`."""
         super().restore(state)
         self._move(number(state["center"], "the center"))

@@ -31,23 +31,12 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.nested import granted_jobs
 from maxmargin.estimators.parameters import NamedParameters, require_object
+from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.certificate import at_point
 from maxmargin.solvers.minimization import solve
-
-try:  # scikit-learn 1.9 or later
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # pragma: no cover
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Replaces scikit-learn's mixin, which this version does not have."""
-
-    def with_callbacks(method: Any) -> Any:  # type: ignore[misc]
-        """Replaces scikit-learn's decorator, which this version does not have."""
-        return method
-
 
 __all__ = ["CertifiedEstimator", "with_callbacks"]
 
@@ -175,7 +164,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
 
     def __getstate__(self) -> Any:
         """Without the working sets of the last fit, which are large, and without what belongs to one fit."""
-        state = dict(super().__getstate__())
+        state = {**super().__getstate__()}
         state.pop("_kept", None)
         state.pop("_ended", None)
         state.pop("_watch", None)
@@ -191,10 +180,10 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         )
 
     def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._certificate_html()
+        return super()._repr_html_inner() + self._certificate_html()
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        bundle = super()._repr_mimebundle_(**options)
         if "text/html" in bundle:
             bundle["text/html"] += self._certificate_html()
         return bundle

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.cross_validation import CrossValidation
+from maxmargin.estimators.example_checks import check_pairs
 from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.validation import loaded
@@ -75,7 +76,9 @@ class StructuredSearch(CrossValidation):
 
     def _examples(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Inputs and outputs in memory."""
-        return loaded(X, y, None)[:2]
+        X, y, _ = loaded(X, y, None)
+        check_pairs(X, y)
+        return X, y
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the score of ``best_estimator_``, by ``scoring``.

@@ -14,7 +14,7 @@ from functools import cache
 from types import MethodType
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator, ClassifierMixin
+from maxmargin.estimators.scikit import BaseEstimator, ClassifierMixin
 
 _SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
 _NO_L1 = "leave it out; the regularizer is 1/2 |w|^2 (scikit-learn's 'l2') or set by prior="

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import ClassifierMixin, RegressorMixin
-
 from maxmargin.estimators.chunks import accuracy, determination
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.scikit import ClassifierMixin, RegressorMixin
 from maxmargin.estimators.validation import own_labels, scored
 
 

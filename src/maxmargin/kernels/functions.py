@@ -143,7 +143,6 @@ class Polynomial(_DotKernel):
     degree: int = 3
 
     def rounding(self, largest: float, d: int) -> float:
-        """See :class:`Kernel`."""
         most = self.gamma * largest + abs(self.coef0)
         return (self.degree * (d + 5) + 2) * UNIT * float(most**self.degree)
 

@@ -73,27 +73,22 @@ class SmoothMargin(SmoothLoss):
         """min over m of l(m) + p m for each p between 0 and ``steepest``."""
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
-        """See :class:`SmoothLoss`."""
         value, slope, curvature = self.derivatives(m)
         alpha[:] = -c * slope
         theta[:] = c * curvature
         return float(c @ value), self.dual_sum(alpha, c), int(np.count_nonzero(alpha))
 
     def slope(self, m: Array, dm: Array, c: Array, k: float) -> tuple[float, float]:
-        """See :class:`SmoothLoss`."""
         _, slope, curvature = self.derivatives(m + k * dm)
         return -float((c * slope) @ dm), float((c * curvature) @ (dm * dm))
 
     def dual_sum(self, alpha: Array, c: Array) -> float:
-        """See :class:`SmoothLoss`."""
         return float(c @ self.dual(alpha / c))
 
     def size(self, alpha: Array, c: Array) -> float:
-        """See :class:`SmoothLoss`."""
         return float(c @ np.abs(self.dual(alpha / c)))
 
     def feasible(self, alpha: Array, c: Array) -> Array:
-        """See :class:`SmoothLoss`."""
         out: Array = np.clip(alpha, 0.0, self.steepest * c)
         return out
 
@@ -108,13 +103,11 @@ class SquaredMargin(SmoothMargin):
     piecewise_quadratic = True
 
     def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
-        """See :class:`SmoothMargin`."""
         short = np.maximum(0.0, -m)
         k = self.curvature
         return short**2 / (2.0 * k), -short / k, np.where(short > 0.0, 1.0 / k, 0.0)
 
     def dual(self, p: Array) -> Array:
-        """See :class:`SmoothMargin`."""
         out: Array = -0.5 * self.curvature * p * p
         return out
 
@@ -124,21 +117,17 @@ class SquaredMargin(SmoothMargin):
         return out
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
-        """See :class:`SmoothMargin`."""
         loss, dual, support = smooth.squared_hinge(m, self.weights_of_squares(c), alpha, theta)
         return float(loss), float(dual), int(support)
 
     def slope(self, m: Array, dm: Array, c: Array, k: float) -> tuple[float, float]:
-        """See :class:`SmoothMargin`."""
         slope, curvature = smooth.squared_hinge_slope(m, dm, self.weights_of_squares(c), k)
         return float(slope), float(curvature)
 
     def dual_sum(self, alpha: Array, c: Array) -> float:
-        """See :class:`SmoothMargin`."""
         return -(float((alpha * alpha / self.weights_of_squares(c)).sum()) / 4.0)
 
     def size(self, alpha: Array, c: Array) -> float:
-        """See :class:`SmoothMargin`."""
         return float(np.sum(alpha * alpha / self.weights_of_squares(c))) / 4.0
 
 
@@ -146,24 +135,20 @@ class LogisticMargin(SmoothMargin):
     """log(1 + exp(-m)); the conjugate part of the dual is the entropy of alpha / c."""
 
     def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
-        """See :class:`SmoothMargin`."""
         p = np.exp(-np.logaddexp(0.0, m))
         return np.logaddexp(0.0, -m), -p, p * (1.0 - p)
 
     def dual(self, p: Array) -> Array:
-        """See :class:`SmoothMargin`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             entropy: Array = -(np.where(p > 0.0, p * np.log(p), 0.0))
             entropy -= np.where(p < 1.0, (1.0 - p) * np.log1p(-p), 0.0)
         return entropy
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
-        """See :class:`SmoothMargin`."""
         loss, dual, support = smooth.logistic(m, c, alpha, theta)
         return float(loss), float(dual), int(support)
 
     def slope(self, m: Array, dm: Array, c: Array, k: float) -> tuple[float, float]:
-        """See :class:`SmoothMargin`."""
         slope, curvature = smooth.logistic_slope(m, dm, c, k)
         return float(slope), float(curvature)
 
@@ -191,7 +176,6 @@ class Softmax(SmoothLoss):
         return float(c @ entropy)
 
     def fill(self, m: Array, c: Array, alpha: Array, theta: Array) -> tuple[float, float, int]:
-        """See :class:`SmoothLoss`."""
         dual = softmax.cut(m, self.y, c, np.empty(self.n_classes), alpha)
         theta[:] = alpha
         theta[np.arange(len(c)), self.y] += c
@@ -200,7 +184,6 @@ class Softmax(SmoothLoss):
         return float(loss), float(dual), len(c)
 
     def slope(self, m: Array, dm: Array, c: Array, k: float) -> tuple[float, float]:
-        """See :class:`SmoothLoss`."""
         p, at = np.empty(self.n_classes), np.empty((1, self.n_classes))
         slope, curvature = softmax.line(m, dm, self.y, c, k, p, at)
         return -float(slope), float(curvature)
@@ -210,12 +193,10 @@ class Softmax(SmoothLoss):
         return float(np.log(self.n_classes) * c.sum())
 
     def bend(self, theta: Array, c: Array, v: Array) -> Array:
-        """See :class:`SmoothLoss`."""
         softmax.bend(theta, c, v)
         return v
 
     def feasible(self, alpha: Array, c: Array) -> Array:
-        """See :class:`SmoothLoss`."""
         here = np.arange(len(alpha))
         out: Array = np.minimum(alpha, 0.0)
         out[here, self.y] = 0.0
@@ -225,7 +206,6 @@ class Softmax(SmoothLoss):
         return out
 
     def of_rows(self, index: IntArray) -> Softmax:
-        """See :class:`SmoothLoss`."""
         return Softmax(self.y[index], self.n_classes)
 
 

@@ -154,7 +154,6 @@ class DualTerms(RowTerms):
 
     @property
     def largest_demand(self) -> float:
-        """See :class:`RowTerms`."""
         return float(np.abs(self.margin).max(initial=0.0))
 
     @property
@@ -186,7 +185,6 @@ class DualTerms(RowTerms):
     def contribution(
         self, c: Array, alpha: Array, offset: Array | None
     ) -> tuple[Array, float, float]:
-        """See :class:`RowTerms`."""
         own = self.shifted(offset)
         labels, margin = own.labels, own.margin
         linear = labels * alpha - margin * np.abs(alpha) if self.two_sided else margin * alpha
@@ -197,22 +195,18 @@ class DualTerms(RowTerms):
         return (alpha.copy() if self.two_sided else labels * alpha), float(linear.sum()), curved
 
     def caps(self, c: Array) -> Array:
-        """See :class:`RowTerms`."""
         top: Array = self.steepest * c if self.capped else np.where(c > 0.0, np.inf, 0.0)
         return top
 
     def sizes(self, alpha: Array) -> Array:
-        """See :class:`RowTerms`."""
         return np.abs(alpha)
 
     def into_box(self, c: Array, alpha: Array) -> Array:
-        """See :class:`RowTerms`."""
         top = self.caps(c)
         out: Array = np.clip(alpha, -top if self.two_sided else 0.0, top)
         return out
 
     def demands(self, alpha: Array, offset: Array | None) -> float:
-        """See :class:`RowTerms`."""
         own = self.shifted(offset)
         asked: Any = np.abs(own.margin) + (0.0 if offset is None else np.abs(offset))
         if self.two_sided:
@@ -220,7 +214,6 @@ class DualTerms(RowTerms):
         return float(np.sum(np.abs(alpha) * asked))
 
     def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        """See :class:`RowTerms`."""
         labels = self.labels
         margin = np.full(len(alpha), self.margin) if np.ndim(self.margin) == 0 else self.margin
         if self.two_sided:
@@ -230,7 +223,6 @@ class DualTerms(RowTerms):
         return total if offset is None else total - dot(labels * alpha, offset)
 
     def precise_loss(self, weight: Array, high: Array, low: Array, off: Array) -> float | None:
-        """See :class:`RowTerms`."""
         if self.two_sided:
             apart, lost = difference(high, self.labels)
             lost = lost + low
@@ -265,13 +257,11 @@ class ClassTerms(RowTerms):
 
     @property
     def largest_demand(self) -> float:
-        """See :class:`RowTerms`."""
         return float(self.cost.max(initial=0.0))
 
     def contribution(
         self, c: Array, alpha: Array, offset: Array | None
     ) -> tuple[Array, float, float]:
-        """See :class:`RowTerms`."""
         here = np.arange(len(alpha))
         coef = -alpha
         coef[here, self.y] = 0.0
@@ -283,7 +273,6 @@ class ClassTerms(RowTerms):
         return coef, float(np.vdot(alpha, demands)), 0.0
 
     def caps(self, c: Array) -> Array:
-        """See :class:`RowTerms`."""
         return c
 
     def sizes(self, alpha: Array) -> Array:
@@ -292,7 +281,6 @@ class ClassTerms(RowTerms):
         return out
 
     def into_box(self, c: Array, alpha: Array) -> Array:
-        """See :class:`RowTerms`."""
         alpha = np.maximum(alpha, 0.0)
         alpha[np.arange(len(alpha)), self.y] = 0.0
         total = alpha.sum(axis=1)
@@ -300,7 +288,6 @@ class ClassTerms(RowTerms):
         return alpha
 
     def demands(self, alpha: Array, offset: Array | None) -> float:
-        """See :class:`RowTerms`."""
         asked = self.cost[self.y]
         if offset is not None:
             own = np.abs(offset[np.arange(len(self.y)), self.y])
@@ -308,7 +295,6 @@ class ClassTerms(RowTerms):
         return float(np.vdot(np.abs(alpha), asked))
 
     def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        """See :class:`RowTerms`."""
         total = dot(alpha, self.cost[self.y])
         if offset is not None:
             own = np.broadcast_to(offset[np.arange(len(self.y)), self.y][:, None], alpha.shape)
@@ -316,7 +302,6 @@ class ClassTerms(RowTerms):
         return total
 
     def precise_loss(self, weight: Array, high: Array, low: Array, off: Array) -> float | None:
-        """See :class:`RowTerms`."""
         here = np.arange(len(self.y))
         apart, lost = difference(high, high[here, self.y][:, None])
         lost = lost + (low - low[here, self.y][:, None])

@@ -127,7 +127,7 @@ def load(
 def load(
     path: str | os.PathLike[str],
     *,
-    expected: type[SavedEstimator] | None = None,
+    expected: type[Any] | None = None,
     task: Task | LatentTask | None = None,
     loss: type[ScoreLoss] | None = None,
     measure: type[ScoreLoss] | None = None,

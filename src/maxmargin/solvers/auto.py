@@ -51,6 +51,8 @@ PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
 #: how many times that work is allowed before planes take over, if there are more than ``MANY_FEATURES``: then
 #: they often need more iterations than assumed
 PATIENCE = 2.0
+#: share of these steps that Newton's method takes from the solution at another C
+WARM_STEPS = 0.4
 #: above this length of w, planes and their Gram matrix cost more than the data
 MANY_COORDINATES = 20_000
 #: the same for Newton's method, whose steps also need a Gram matrix; its multiply-adds per visit of an entry
@@ -268,7 +270,9 @@ def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
         else:
             newton = phase.method == "newton"
             way = SecondOrder.of(problem) if newton else _WAYS[phase.method]
-            yield from ascend(problem, state, way, phase.budget)
+            newton_next = k + 1 < len(phases) and phases[k + 1].method == "newton"
+            warm = WARM_STEPS if newton_next else 1.0
+            yield from ascend(problem, state, way, phase.budget, warm * phase.budget)
         if tiny(problem) and k + 1 < len(phases):
             _prove(problem, state)
         if _is_over(state):

@@ -210,10 +210,11 @@ class PlaneDual:
 
 @dataclass(slots=True)
 class RowProgress:
-    """Stages left; work done in all earlier stages, in the one before, and in this one; and the last step and
-    ratio of estimates."""
+    """Stages left; the budget; work done in all earlier stages, in the one before, and in this one; and the
+    last step and ratio of estimates."""
 
     stages: list[float]
+    budget: float
     spent: float = 0.0
     before: float = 0.0
     visited: float = 0.0
@@ -222,12 +223,17 @@ class RowProgress:
 
 
 def ascend(
-    problem: Problem, state: SolverState, way: Way, budget: float = float("inf")
+    problem: Problem,
+    state: SolverState,
+    way: Way,
+    budget: float = float("inf"),
+    warm_budget: float = float("inf"),
 ) -> Generator[Request, Any, None]:
     """Improve a dual point over rows until the stopping rule is met or progress ends.
 
-    ``budget`` is the predicted work of another method, in visits of all rows. Returns without a stop reason
-    when the work done so far, or what is predicted to be left, exceeds it: then that method takes over.
+    ``budget`` is the predicted work of another method, in visits of all rows, and ``warm_budget`` its work
+    from the solution at another C. Returns without a stop reason when the work done so far, or what is
+    predicted to be left, exceeds it: then that method takes over.
     """
     rng = np.random.default_rng(problem.random_state)
     names = (f.name for f in fields(RowProgress))
@@ -240,6 +246,7 @@ def ascend(
         stages = way.stages(problem.C, way.first(duals))
     else:  # duals of another C: that was the first stage
         stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
+        budget = min(budget, warm_budget)
     if problem.dim >= problem.shape.n_columns * problem.n_examples:
         # separable, or nearly so: most multipliers stay free and stages gain nothing
         stages = [problem.C]
@@ -248,7 +255,7 @@ def ascend(
     state.candidate = dual.point
     if state.dual is None:
         state.dual = dual  # a valid bound even if the first stage is interrupted
-    progress = RowProgress(stages)
+    progress = RowProgress(stages, budget)
     if place is not None:
         rng.bit_generator.state = place["rng"]
         progress = RowProgress(**{name: value for name, value in place.items() if name != "rng"})
@@ -258,7 +265,7 @@ def ascend(
         if duals.C != C:
             duals.rescale(C, problem.regularizer)
         stage = _Stage(problem, state, way, C, dual, progress)
-        yield from stage.solve(rng, budget, resumed=place is not None)
+        yield from stage.solve(rng, resumed=place is not None)
         del stage  # and the scores that it holds
         if C != problem.C:
             # kept as a plane: the first epochs of the next stage may have a smaller dual value
@@ -271,7 +278,8 @@ def ascend(
         if state.stop is not None or state.gave_up:
             return
         visited = progress.visited
-        progress, place = RowProgress(progress.stages[1:], progress.spent + visited, visited), None
+        left, spent = progress.stages[1:], progress.spent + visited
+        progress, place = RowProgress(left, progress.budget, spent, visited), None
 
 
 @dataclass(slots=True, eq=False)
@@ -288,9 +296,7 @@ class _Stage:
     upper: float = np.inf
     moves: int = 0
 
-    def solve(
-        self, rng: np.random.Generator, budget: float, *, resumed: bool
-    ) -> Generator[Request, Any, None]:
+    def solve(self, rng: np.random.Generator, *, resumed: bool) -> Generator[Request, Any, None]:
         """Improve and check until the tolerance is reached or the budget is spent."""
         problem, state, way, progress = self.problem, self.state, self.way, self.progress
         duals, C, final = self.dual.duals, self.C, self.C == self.problem.C
@@ -348,7 +354,7 @@ class _Stage:
                 whole = progress.visited + left
                 growth = min(max(whole / (progress.before or whole), 1.0), STAGE)
                 left += (len(progress.stages) - 1) * growth * whole
-            if left > budget or progress.spent + progress.visited > budget:
+            if max(left, progress.spent + progress.visited) > progress.budget:
                 state.gave_up = True
                 return
 

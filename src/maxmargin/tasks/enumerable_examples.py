@@ -222,7 +222,6 @@ class CandidateSets(MultiplierSets):
         return int(np.count_nonzero(self._stored.used >= 0))
 
     def attach(self, w: Array, other: Self | None = None) -> None:
-        """See :class:`MultiplierSets`."""
         self._w = w
         if other is not None:
             self._scratch = self._scratch._replace(dense=other._scratch.dense)

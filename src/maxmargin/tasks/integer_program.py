@@ -236,9 +236,12 @@ class IntegerProgram(Task):
         return float(weights @ np.abs(values - self._label(y_hat)[0]))
 
     def loss_step(self, x: Any, y: Any) -> float:
-        """The largest common divisor of the weights, if they are of integer variables."""
-        weights, kinds = self._label(y)[1], self._recall(x).program.integrality
-        return 0.0 if (weights[kinds == 0] > 0.0).any() else common_divisor(weights.tolist())
+        """The largest common divisor of the weights, if they are of integers."""
+        (values, weights), kinds = self._label(y), self._recall(x).program.integrality
+        broken = (kinds == 0) | (
+            values != np.round(values)
+        )  # labels are integers up to a tolerance
+        return 0.0 if (weights[broken] > 0.0).any() else common_divisor(weights.tolist())
 
     def inference(self, x: Any, w: Array) -> Array:
         """The solution with the smallest cost (or largest gain)."""

@@ -88,9 +88,9 @@ def _scale(points: list[Point], d: float) -> float:
         return 0.0  # the largest loss is needed
     p, q = max(pairs, key=lambda e: np.interp(d, [o.loss for o in e], [o.height for o in e]))
     fall = p.height - q.height
-    return (
-        (q.loss - p.loss) / fall if fall > 0.0 else q.loss / q.height
-    )  # tangent of equal products
+    if fall > 0.0:
+        return (q.loss - p.loss) / fall
+    return q.loss / q.height  # tangent of equal products
 
 
 def common_divisor(losses: Iterable[float]) -> float:

@@ -267,8 +267,8 @@ def structured_objective(
 ) -> float:
     """The structured objective, by the argmax of the task, one example at a time.
 
-    Every maximum includes the true output, whose value is 0. If the argmax is inexact, the result is a lower
-    bound of F(w).
+    Every maximum includes the true output, whose value is 0. If the argmax is inexact or leaves a gap,
+    the result is a lower bound of F(w).
 
     Parameters
     ----------

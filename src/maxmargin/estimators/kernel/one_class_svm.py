@@ -23,7 +23,6 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from maxmargin.core.result import SolveResult
@@ -38,6 +37,7 @@ from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.problem import require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.scikit import OutlierMixin
 from maxmargin.estimators.validation import finite_scores
 from maxmargin.kernels import KernelRows
 from maxmargin.losses import OneClass

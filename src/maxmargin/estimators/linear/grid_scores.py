@@ -77,6 +77,5 @@ class CellScorer:
     def _fitted(self, setting: dict[str, Any], attributes: dict[str, Any]) -> ScoredSVC:
         svc = ScoredSVC(**{**self.template.get_params(deep=False), **setting})
         svc.classes_, svc.n_features_in_ = self.classes, self.X.shape[1]
-        for name, value in attributes.items():
-            setattr(svc, name, value)
+        vars(svc).update(attributes)
         return svc

@@ -46,7 +46,7 @@ class LinearSVCCV(Probabilities, CrossValidation):
     Cs : int or array, default 10
         Values of C. An integer n stands for n values between 1e-4 and 1e4.
     {cv}
-        They are stratified.
+        By default they are stratified.
     class_weights : list, optional
         Class weights to try, each a dict, "balanced" or None; ``[None]`` by default. They are
         ``param_class_weight`` in ``cv_results_``.

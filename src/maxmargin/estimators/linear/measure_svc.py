@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -106,6 +106,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     >>> round(f1_score(y, svc.predict(X)), 2), round(f1_score(y, plain.predict(X)), 2)
     (0.61, 0.2)
     """
+
+    threshold_: float = field(init=False)
 
     measure: Any = "f1"
     C: float = 1.0

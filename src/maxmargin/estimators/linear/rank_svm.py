@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -30,6 +29,7 @@ from maxmargin.estimators.linear.queries import (
     reject_names,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.scikit import RegressorMixin
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.risks import ScoreRisk

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -98,6 +98,10 @@ class GraphLabeler(CertifiedEstimator):
     >>> labeler.certificate_, labeler.gap_ <= 5e-2
     ('exact', True)
     """
+
+    task_: GraphLabeling = field(init=False)
+    classes_: npt.NDArray[Any] = field(init=False)
+    n_edge_features_in_: int = field(init=False)
 
     C: float = 1.0
     _: KW_ONLY

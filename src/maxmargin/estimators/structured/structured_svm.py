@@ -56,7 +56,7 @@ class StructuredSVM(StructuredStream):
     {C}
         It multiplies a sum over examples.
     {rescaling}
-        With "slack", a gap may remain, unless the task has an own ``slack_augmented_inference``.
+        With "slack", a gap may remain, unless the task has its own ``slack_augmented_inference``.
     {kernel}
         By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
         define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".

@@ -110,7 +110,6 @@ class GrowingKernelRisk(GrowingPlanes, SampledKernelRisk):
 
     @property
     def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
         return replace(super().offers, growing=self)
 
     def extend(self, size: int, seed: int, held: int) -> IntArray:

@@ -41,6 +41,7 @@ from maxmargin.risks.kernels.row_layout import RowLayout
 from maxmargin.risks.lines.evaluation import check_weights
 from maxmargin.risks.scores.wide_columns import GramNorm
 from maxmargin.risks.structured.python_examples import PlainExamples, Rescaling
+from maxmargin.risks.structured.risk import require_rescaling
 from maxmargin.tasks.base import Task
 
 #: rows of a tile of compiled examples
@@ -101,6 +102,7 @@ class SampledStructuredRisk(SampledPlanes):
         sample_weight: Any = None,
         memory: int = 2**31,
     ) -> None:
+        require_rescaling(rescaling)
         self._X, self._Y, self._rescaling, self.n_examples = X, Y, rescaling, len(Y)
         self._counts = np.diff(ends, prepend=0).astype(np.int64)
         self._starts = np.asarray(ends, dtype=np.int64) - self._counts
@@ -133,11 +135,6 @@ class SampledStructuredRisk(SampledPlanes):
     def _begin(self, n_columns: int) -> int:
         self._know(np.arange(self.n_examples))
         return super()._begin(n_columns)
-
-    @property
-    def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
-        return Capabilities(numbered_planes=self)
 
     # -- inputs ----------------------------------------------------------------------------------------
 
@@ -289,7 +286,6 @@ class GrowingStructuredRisk(GrowingPlanes, SampledStructuredRisk):
 
     @property
     def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
         return Capabilities(numbered_planes=self, growing=self)
 
     def extend(self, size: int, seed: int, held: int) -> IntArray:

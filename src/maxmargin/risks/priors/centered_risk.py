@@ -54,12 +54,10 @@ class CenteredRisk(MappedRisk):
 
     @property
     def offers(self) -> Capabilities:
-        """See :class:`maxmargin.core.Risk`."""
         return replace(super().offers, working_sets=self)
 
     @property
     def engine(self) -> Engine:
-        """See :class:`maxmargin.risks.TaskRisk`."""
         return self._task_risk.engine
 
     @property

@@ -52,7 +52,6 @@ class ScoreShard(LossShard, BlockShard):
         return scores
 
     def scores_of(self, key: int) -> Array:
-        """See :class:`maxmargin.duals.shard_block.BlockShard`."""
         return self._at(key)
 
     def plane_of(self, coef: Array) -> Array:
