@@ -160,7 +160,8 @@ def libocas(
     assert path is not None
     with scratch() as folder:
         command = [path, "-c", repr(C), "-r", str(tol), "-m", str(int(not plain))]
-        command += ["-t", str(limit), str(written(problem)), str(folder / "model")]
+        # its limit is of wall time, and other work may run on the same cores
+        command += ["-t", str(4 * limit), str(written(problem)), str(folder / "model")]
         before = _children()
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         seconds = _children() - before
