@@ -45,6 +45,8 @@ SIZES: dict[str, tuple[int, ...]] = {
     "adult": (22_697,),
     "covtype": (5000, 20_000),
 }
+#: a set that the paper does not have: it is shown, and does not decide
+EXTRA = "checkerboard"
 #: exact solvers run up to so many examples of covtype, where they take longest
 EXACT = 20_000
 PLAIN = {"line_search": False, "differences": False, "measure": False}
@@ -259,7 +261,7 @@ def judge_slopes(method: str, goal: float, figures: Figures) -> Judgment:
             f"{data}, {n[0]:,.0f} to {n[-1]:,.0f} examples: slope {time_:.2f}, "
             f"{words(column(lines, 'seconds'), '.2g')} s, iterations {words(its, '.0f')}"
         )
-        if time_ > goal:
+        if time_ > goal and data != EXTRA:
             high.append(f"{data} ({time_:.2f}; iterations grow {its[-1] / its[0]:.2g} times)")
     why = f"Slopes are at most {goal:g}."
     if high:
@@ -290,12 +292,16 @@ def judge_band(figures: Figures) -> Judgment:
     """Training and test errors at most half a point above the exact solver's, at every size."""
     worst, place = dict.fromkeys(FORMS, -100.0), dict.fromkeys(FORMS, "")
     failed: dict[str, list[str]] = {method: [] for method in FORMS}
+    extra = dict.fromkeys(FORMS, -100.0)
     for f in figures:
         exact = exact_of(figures, f)
         if exact is None or f["method"] not in FORMS:
             continue
         over = max(f[k] - exact[k] for k in ("train error %", "test error %"))
         at = f"{f['data']}, {f['rows']:,}"
+        if f["data"] == EXTRA:
+            extra[f["method"]] = max(extra[f["method"]], over)
+            continue
         if over > worst[f["method"]]:
             worst[f["method"]], place[f["method"]] = over, at
         if over > 0.5:
@@ -309,20 +315,30 @@ def judge_band(figures: Figures) -> Judgment:
             f"{m} on {'; '.join(v)}" for m, v in failed.items() if v
         )
         why += "."
+    if max(extra.values()) > -100.0:
+        why += f" With 2 % of labels flipped: {_of_forms(extra)}."
     size = f"{max(f['rows'] for f in figures):,}"
     good = not any(failed.values())
     return judged(good, figure, why, size, reason="setting")
 
 
+def _of_forms(values: dict[str, float]) -> str:
+    return " and ".join(f"{v:.2f} ({m})" for m, v in values.items()) + " points above"
+
+
 def judge_table_1(figures: Figures) -> Judgment:
     """Test errors at the largest size at which an exact solver ran."""
     over: dict[str, list[float]] = {method: [] for method in FORMS}
-    texts = []
+    texts, extra = [], dict.fromkeys(FORMS, -100.0)
     for data in dict.fromkeys(f["data"] for f in figures):
         exact = pick(figures, data=data, method="LIBSVM")[-1]
         at = {f["method"]: f for f in pick(figures, data=data, rows=exact["rows"])}
         for method in FORMS:
-            over[method].append(at[method]["test error %"] - exact["test error %"])
+            points = at[method]["test error %"] - exact["test error %"]
+            if data == EXTRA:
+                extra[method] = points
+            else:
+                over[method].append(points)
         light = at.get("SVM-light", {}).get("test error %")
         both = f"{exact['test error %']:.2f}" + (f" and {light:.2f}" if light is not None else "")
         texts.append(
@@ -335,7 +351,10 @@ def judge_table_1(figures: Figures) -> Judgment:
         f"{m}: at most {max(over[m]):.2f} points above LIBSVM, where the paper has {WITHIN[m]:g}"
         for m in FORMS
     )
-    return judged(good, figure, why[0].upper() + why[1:] + ".", _largest(figures), reason="setting")
+    why = f"{why[0].upper()}{why[1:]}."
+    if max(extra.values()) > -100.0:
+        why += f" With 2 % of labels flipped, which the paper does not have: {_of_forms(extra)}."
+    return judged(good, figure, why, _largest(figures), reason="setting")
 
 
 def _largest(figures: Figures) -> str:
@@ -412,7 +431,7 @@ def judge_share(figures: Figures) -> Judgment:
 def judge_cholesky(figures: Figures) -> Judgment:
     """Low rank with the paper's numbers of basis functions: faster, and less accurate than linear time?"""
     texts, worse, faster, reversed_, spread = [], 0, 0, 0, 0.0
-    names = list(dict.fromkeys(f["data"] for f in figures))
+    names = [name for name in dict.fromkeys(f["data"] for f in figures) if name != EXTRA]
     for data in names:
         n = max(f["rows"] for f in pick(figures, data=data, method="LIBSVM"))
         at = {f["method"]: f for f in pick(figures, data=data, rows=n)}
@@ -448,7 +467,7 @@ def rows() -> list[Row]:
     setup = (
         f"{sizes}; C = 1 for every example, as in the paper; r = 400 (linear time) and 1000 (constant time), "
         "the paper's forms, epsilon 1e-3, to the end, one run; checkers: noise of 0.02 in the positions, "
-        f"checkerboard: 2 % of labels flipped; exact solvers on covtype up to {EXACT:,} examples"
+        "checkerboard, which the paper does not have: 2 % of labels flipped"
     )
     both, three = tuple(FORMS), (*FORMS, *EXACT_SOLVERS)
     linear = functools.partial(judge_slopes, "linear time", LINEAR)
