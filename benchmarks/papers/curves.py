@@ -24,7 +24,7 @@ LEVELS = (0.1, 0.01, 0.001)
 EPOCHS = {"SGD": (1, 2, 5, 10), "LIBLINEAR": (1, 3, 10, 30, 100)}
 CURVES = ("OCA", "CPA", "LinearSVC", *EPOCHS)
 #: CPU seconds that a fit may take
-LIMIT = 20.0
+LIMIT = 12.0
 
 
 def curve(problem: Problem, C: float, who: str) -> Iterator[tuple[float, float]]:
@@ -143,7 +143,7 @@ CHALLENGE_CS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 #: most passes of LIBLINEAR
 PASSES = 200
 #: CPU seconds that a fit of the challenge may take
-CONTEST = 10.0
+CONTEST = 4.0
 CHALLENGERS = ("OCA", "LinearSVC", "LIBLINEAR")
 
 

@@ -56,7 +56,7 @@ AUTO_CS = {
 CANDIDATES = ("LinearSVC", "dual coordinates", "OCA")
 #: seconds: a difference that is not counted
 NOISE = 0.05
-MUS = (0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+MUS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 KEEP = ("F", "iterations", "support", "seconds", "finished")
 
 
