@@ -258,9 +258,9 @@ def judge_growth(figures: Figures) -> Judgment:
     )
     linear = slopes["OCA"] <= 1.1 and slopes["CPA"] >= slopes["OCA"] - 0.1
     grows = max(ratios) > TIE * ratios[0]
-    why = f"Time {'grows' if linear else 'does not grow'} at most linearly with the rows, for CPA faster, and "
-    why += f"OCA's advantage {'grows' if grows else 'does not grow'} with C. How CPA's objective fluctuates was "
-    why += "not measured."
+    why = f"Time {'grows' if linear else 'does not grow'} at most linearly with the rows, for CPA faster"
+    why += f", and OCA's advantage {'grows' if grows else 'does not grow'} with C. How CPA's objective "
+    why += "fluctuates was not measured."
     return judged(linear and grows, figure, why, f"{figures[-1]['rows']:,}", far=True)
 
 

@@ -147,6 +147,8 @@ def judge_figure_5(figures: Figures) -> Judgment:
     figure = "F above the least F, worst set: " + ", ".join(
         f"{k}: {v:.1e}" for k, v in worst.items()
     )
+    cut = list(dict.fromkeys(f["program"] for f in figures if not f["finished"]))
+    figure += f"; cut off on some set: {', '.join(cut)}" if cut else ""
     passes = [worst[who] for who in peers.PASSES_ONLY if who in worst]
     good = worst["OCA"] <= peers.TOL and min(passes) > peers.TOL
     why = (
