@@ -254,7 +254,7 @@ def mus(bench: Bench) -> Figures:
 
 def judge_mus(figures: Figures) -> Judgment:
     """At mu = 0.1 at most 1.5 times the least time, and from 0.01 to 0.2 a factor of at most 2."""
-    texts, over, spread, best = [], 0.0, 0.0, []
+    texts, over, spread, best, rule = [], 0.0, 0.0, [], []
     for name in dict.fromkeys(f["set"] for f in figures):
         lines = pick(figures, set=name)
         times = {f["mu"]: f["seconds"] for f in lines if f["mu"] != "default"}
@@ -265,15 +265,19 @@ def judge_mus(figures: Figures) -> Judgment:
                 f"{'' if f['finished'] else '> '}{f['iterations']} ({f['mu']})" for f in lines
             )
         )
-        best.append(min(times, key=times.__getitem__))
+        best.append(f"{min(times, key=times.__getitem__):g} ({name})")
+        rule.append(pick(lines, mu="default")[0]["seconds"] / times[0.1])
         over, spread = max(over, times[0.1] / min(times.values())), max(spread, max(low) / min(low))
     good = over <= TIE and spread <= 2.0
     why = (
-        f"By time, mu = {words(best, 'g')} is best; mu = 0.1 takes at most {over:.2f} times as long, and "
+        f"The least time is at mu = {words(best, 's')}; mu = 0.1 takes at most {over:.2f} times as long, and "
         f"from 0.01 to 0.2 times differ by a factor of up to {spread:.2f}: "
     )
     why += f"{'within' if good else 'the limits are'} {TIE:g} and 2."
-    return judged(good, "iterations by mu: " + "; ".join(texts), why, rows_of(figures))
+    why += f" Today's rule takes {words(rule, '.2f')} times as long as mu = 0.1."
+    today = beside(float(np.exp(np.mean(np.log(rule)))), 1.0)
+    figure = "iterations by mu: " + "; ".join(texts)
+    return judged(good, figure, why, rows_of(figures), today=today)
 
 
 def rows() -> list[Row]:
