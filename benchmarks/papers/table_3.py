@@ -253,28 +253,31 @@ def mus(bench: Bench) -> Figures:
 
 
 def judge_mus(figures: Figures) -> Judgment:
-    """At mu = 0.1 at most 1.5 times the least time, and from 0.01 to 0.2 a factor of at most 2."""
+    """At mu = 0.1 at most 1.5 times the least iterations, and from 0.01 to 0.2 a factor of at most 2."""
     texts, over, spread, best, rule = [], 0.0, 0.0, [], []
     for name in dict.fromkeys(f["set"] for f in figures):
         lines = pick(figures, set=name)
-        times = {f["mu"]: f["seconds"] for f in lines if f["mu"] != "default"}
-        low = [v for mu, v in times.items() if mu <= 0.2]
+        counts = {f["mu"]: f["iterations"] for f in lines if f["mu"] != "default"}
+        low = [v for mu, v in counts.items() if mu <= 0.2]
         texts.append(
             f"{name}: "
             + ", ".join(
                 f"{'' if f['finished'] else '> '}{f['iterations']} ({f['mu']})" for f in lines
             )
         )
-        best.append(f"{min(times, key=times.__getitem__):g} ({name})")
-        rule.append(pick(lines, mu="default")[0]["seconds"] / times[0.1])
-        over, spread = max(over, times[0.1] / min(times.values())), max(spread, max(low) / min(low))
+        best.append(f"{min(counts, key=counts.__getitem__):g} ({name})")
+        rule.append(pick(lines, mu="default")[0]["iterations"] / counts[0.1])
+        over, spread = (
+            max(over, counts[0.1] / min(counts.values())),
+            max(spread, max(low) / min(low)),
+        )
     good = over <= TIE and spread <= 2.0
     why = (
-        f"The least time is at mu = {words(best, 's')}; mu = 0.1 takes at most {over:.2f} times as long, and "
-        f"from 0.01 to 0.2 times differ by a factor of up to {spread:.2f}: "
+        f"The fewest iterations are at mu = {words(best, 's')}; mu = 0.1 needs at most {over:.2f} times as many, and "
+        f"from 0.01 to 0.2 they differ by a factor of up to {spread:.2f}: "
     )
     why += f"{'within' if good else 'the limits are'} {TIE:g} and 2."
-    why += f" Today's rule takes {words(rule, '.2f')} times as long as mu = 0.1."
+    why += f" Today's rule needs {words(rule, '.2f')} times as many as mu = 0.1."
     today = beside(float(np.exp(np.mean(np.log(rule)))), 1.0)
     figure = "iterations by mu: " + "; ".join(texts)
     return judged(good, figure, why, rows_of(figures), today=today)
