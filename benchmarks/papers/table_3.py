@@ -273,8 +273,8 @@ def judge_mus(figures: Figures) -> Judgment:
         )
     good = over <= TIE and spread <= 2.0
     why = (
-        f"The fewest iterations are at mu = {words(best, 's')}; mu = 0.1 needs at most {over:.2f} times as many, and "
-        f"from 0.01 to 0.2 they differ by a factor of up to {spread:.2f}: "
+        f"The fewest iterations are at mu = {words(best, 's')}; mu = 0.1 needs at most {over:.2f} times as "
+        f"many, and from 0.01 to 0.2 they differ by a factor of up to {spread:.2f}: "
     )
     why += f"{'within' if good else 'the limits are'} {TIE:g} and 2."
     why += f" Today's rule needs {words(rule, '.2f')} times as many as mu = 0.1."
