@@ -223,6 +223,7 @@ def judge_challenge(figures: Figures) -> Judgment:
     small, large = (list(dict.fromkeys(names)) for names in slow.values())
     why = f"Up to C = 0.01, OCA takes clearly longer on {', '.join(small) or 'no set'}; above, on "
     why += f"{', '.join(large) or 'no set'}."
+    why += " In the paper OCAS is slower on Alpha at large C." if "alpha" not in large else ""
     cut = [f["program"] for f in figures if not f["finished"]]
     if cut:
         counts = ", ".join(f"{cut.count(p)} of {p}" for p in dict.fromkeys(cut))
