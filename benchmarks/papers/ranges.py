@@ -175,16 +175,18 @@ def judge_table_4(figures: Figures) -> Judgment:
 
 
 def areas(figures: Figures) -> str:
-    """The best areas under the ROC curve: the least and the largest of all programs."""
-    texts = []
+    """The best areas under the ROC curve: how far those of accurate solvers are apart, and the others'."""
+    texts, apart = [], 0.0
     for name in dict.fromkeys(f["set"] for f in figures):
         by: dict[str, float] = {}
         for f in pick(figures, set=name):
             if f.get("ROC AUC %"):
                 by[f["method"]] = max(by.get(f["method"], 0.0), f["ROC AUC %"])
-        low, high = min(by, key=by.__getitem__), max(by, key=by.__getitem__)
-        texts.append(f"{name} {by[low]:.2f} ({low}) to {by[high]:.2f} ({high})")
-    return f"; best ROC AUC in percent: {', '.join(texts)}" if texts else ""
+        accurate = [v for k, v in by.items() if k not in peers.PASSES_ONLY]
+        apart = max(apart, max(accurate) - min(accurate))
+        others = ", ".join(f"{by[k]:.2f} {k}" for k in peers.PASSES_ONLY if k in by)
+        texts.append(f"{name} {max(accurate):.2f} ({others})")
+    return f"; best ROC AUC in percent: accurate solvers differ by {apart:.2g} points; {', '.join(texts)}"
 
 
 def judge_table_8(figures: Figures) -> Judgment:
