@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from maxmargin.engines import ProcessEngine
 
 ROOT = Path(__file__).resolve().parents[1]
 # so that `from benchmarks import datasets` and `from tests.data import require` work
@@ -17,6 +21,9 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 os.environ.setdefault("MAXMARGIN_DATA", str(ROOT.parent / "shared" / "data"))
+
+# A process that a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compiled functions compile on their first call: no deadlines. Few examples by default, so that a run
 # takes seconds; nightly runs take the same code with more. The default is deterministic: a failure on one
@@ -37,6 +44,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessEngine]:
+    """Two worker processes, started once for all tests of a module: that takes longer than the tests."""
+    engine = ProcessEngine(2)
+    yield engine
+    engine.close()
 
 
 class _Compiled(logging.Handler):

@@ -75,6 +75,11 @@ def axes_of(titles: list[str], columns: int) -> tuple[plt.Figure, list[plt.Axes]
     return figure, flat
 
 
+def is_curve(found: str, method: str, theirs: bool) -> bool:
+    """Whether a line is one of this method: ours, or of a program of the paper's authors."""
+    return found.endswith(f", {method.removesuffix(' 2009')}") if theirs else found == method
+
+
 def one_slack() -> plt.Figure:
     """Figures 1, 3, 4 and 5 of Joachims, Finley and Yu: a row for each, a column for each task."""
     kinds = {
@@ -89,17 +94,22 @@ def one_slack() -> plt.Figure:
         name, task = list(kinds)[place // len(TASKS)], TASKS[place % len(TASKS)]
         lines = [f for f in read(kinds[name][0]) if f["task"] == task]
         for method, color in METHODS.items():
-            some = [f for f in lines if f["method"] == method and f["finished"]]
-            axes.plot(
-                [f["n"] for f in some], [f[name] for f in some], "o-", ms=3, lw=1, color=color
-            )
+            for theirs in (False, True):
+                some = [f for f in lines if f["finished"] and is_curve(f["method"], method, theirs)]
+                style: dict[str, Any] = {
+                    "ls": ":" if theirs else "-",
+                    "marker": "" if theirs else "o",
+                }
+                points = [f["n"] for f in some], [f[name] for f in some]
+                axes.plot(*points, ms=3, lw=1, color=color, **style)
         if task in PRINTED.get(name, {}):
             n, one, many = PRINTED[name][task]
             axes.plot(n, one, "x", color=METHODS["1-slack + cache"])
             axes.plot(n, many, "x", color=METHODS["n-slack 2009"])
     handles = [plt.Line2D([], [], color=c, marker="o", ms=3, lw=1) for c in METHODS.values()]
+    handles.append(plt.Line2D([], [], color="black", ls=":", lw=1))
     handles.append(plt.Line2D([], [], color="black", marker="x", lw=0))
-    labels = [*METHODS, "the paper's, Table 1 (1-slack with a cache, n-slack)"]
+    labels = [*METHODS, "the authors' programs, run here", "the paper's Table 1"]
     figure.legend(handles, labels, ncols=3, loc="lower center", fontsize=8, frameon=False)
     figure.supxlabel("n", fontsize=9, y=0.055)
     figure.tight_layout(rect=(0, 0.06, 1, 1))

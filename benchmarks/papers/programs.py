@@ -60,7 +60,7 @@ def run(task: str, rows: Path, options: list[str]) -> tuple[dict[str, float], st
     with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=limit) as process:
         assert process.stdout is not None
         text = _until(process.stdout, b"Iter 1")
-        reading = _seconds(process.pid)
+        reading = used(Path(f"/proc/{process.pid}"))
         text += process.stdout.read().decode(errors="replace")
     numbers = {k: m[-1] for k, p in PATTERNS.items() if (m := re.findall(p, text))}
     kept = {"seconds": LIMIT - reading} | {k: float(v) for k, v in numbers.items()}
@@ -75,12 +75,11 @@ def _until(output: Any, mark: bytes) -> str:
     return text.decode(errors="replace")
 
 
-def _seconds(process: int) -> float:
-    """CPU seconds of a process so far, where the system tells them."""
-    file = Path(f"/proc/{process}/stat")
-    if not file.exists():
+def used(process: Path) -> float:
+    """CPU seconds so far of a process or thread, by its folder in /proc; none on other systems."""
+    if not process.exists():
         return 0.0
-    ticks = file.read_text().rpartition(")")[2].split()[11:13]
+    ticks = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
     return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
 
 

@@ -77,14 +77,14 @@ def judge(figures: Figures) -> Judgment:
             if other["finished"]:
                 texts[-1] += f", F = {other['F']:.5g} (SVM-rank)"
                 apart = max(apart, own["F"] / other["F"] - 1.0)
-            better.append(time_against(own["seconds"], other["seconds"]))
+            better.append(f"{time_against(own['seconds'], other['seconds'])} SVM-rank ({size})")
     size = figures[-1]["queries x documents"]
     if not better:
         why = "RankSVM trains to its certified gap. SVM-rank was not there to compare."
         return judged(True, "; ".join(texts), why, size)
     above = f"at most {100 * apart:.2g} % above" if apart > 0 else "not above"
     why = f"RankSVM's objective is {above} SVM-rank's; it takes "
-    why += f"{', '.join(dict.fromkeys(better))} SVM-rank, the 1-slack program."
+    why += f"{', '.join(better)}."
     less, more = (all(b.startswith(k) for b in better) for k in ("less", "more"))
     today: Today = "better" if less else "worse" if more else "same"
     return judged(apart <= 0.01, "; ".join(texts), why, size, today=today)

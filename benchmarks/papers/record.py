@@ -167,7 +167,8 @@ def judge_again(row: Row, bench: Recording) -> dict[str, Any] | None:
 
 def stale(kept: Mapping[str, Any]) -> bool:
     """Whether a folder of the library that the figures depend on has changed since they were measured."""
-    folders = [f"src/maxmargin/{name}" for name in kept.get("sources", SOURCES)]
+    # not the table of compiled types: it changes no figures
+    folders = [f":(glob)src/maxmargin/{name}/**/*.py" for name in kept.get("sources", SOURCES)]
     command = ["git", "diff", "--quiet", str(kept["commit"]), "HEAD", "--", *folders]
     return subprocess.run(command, cwd=HERE, capture_output=True).returncode != 0
 

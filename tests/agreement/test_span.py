@@ -19,6 +19,7 @@ from tests.rebuilt_shards import RebuildingEngine
 from maxmargin import CheckpointError, LinearSVC, load, minimize
 from maxmargin.core import SquaredNorm
 from maxmargin.data import KmerDesign, hstack
+from maxmargin.data.design import as_matrix
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge, Logistic
 from maxmargin.risks import ScoreRisk
@@ -320,8 +321,7 @@ def test_strings_of_three_classes_with_any_number_of_threads() -> None:
     for other in found[1:]:
         assert np.array_equal(found[0].w, other.w)
         assert (found[0].objective, found[0].lower_bound) == (other.objective, other.lower_bound)
-    block = design.block(0, design.shape[0])
-    X = sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape)
+    X = as_matrix(design.block(0, design.shape[0]))
     explicit = minimize(ScoreRisk(X, codes, loss, intercept=1.0), C=0.1)
     assert explicit.lower_bound <= found[0].objective
     assert found[0].lower_bound <= explicit.objective

@@ -20,14 +20,6 @@ from maxmargin.solvers import CuttingPlane
 from maxmargin.testing import binary_objective
 
 
-@pytest.fixture(autouse=True)
-def listen_to_ctrl_c():
-    """A process started in the background by a shell ignores SIGINT; these tests must hear it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def _interrupted(engine, path, seconds):
     """Call a method that takes so long and press Ctrl-C when it runs; how long it took to be heard."""
     pressed = []

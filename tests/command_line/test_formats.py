@@ -160,12 +160,19 @@ def test_wrong_templates_are_refused(refused, files, template, message):
     assert message in refused("fit", files["columns"], "--features", template)
 
 
-def test_columns_of_different_numbers_are_refused(refused, tmp_path):
-    path = tmp_path / "torn.conll"
-    path.write_text("a b c\nd e\n")
-    assert "line 2: 2 columns, but the first line has 3" in refused("fit", path)
-    path.write_text("a b c\n")
-    assert "has 3 columns, but 2 are named" in refused("fit", path, "--fields", "w,y")
+@pytest.mark.parametrize(
+    ("name", "text", "options", "message"),
+    [
+        ("torn.conll", "a b c\nd e\n", [], "line 2: 2 columns, but the first line has 3"),
+        ("torn.conll", "a b c\n", ["--fields", "w,y"], "has 3 columns, but 2 are named"),
+        ("data.crfsuite", "B\ttime=12:30 h\n", [], "line 1: '30 h' is not a number"),
+        ("data.crfsuite", "@heavy:1\nB\tx\n", [], "only @weight"),
+    ],
+)
+def test_wrong_files_of_sequences_are_refused(refused, tmp_path, name, text, options, message):
+    path = tmp_path / name
+    path.write_text(text)
+    assert message in refused("fit", path, *options)
 
 
 CONLLU = """\
@@ -201,14 +208,6 @@ def test_crfsuite_files(tmp_path):
     assert found.X == [[{"w=a:b": 1.0, "x": 0.75}, ["w=\\"]], [[]]]
     assert found.y == [["B", "O"], ["O"]]
     assert found.weight.tolist() == [1.0, 2.0]
-
-
-def test_wrong_crfsuite_files_are_refused(refused, tmp_path):
-    path = tmp_path / "data.crfsuite"
-    path.write_text("B\ttime=12:30 h\n")
-    assert "line 1: '30 h' is not a number" in refused("fit", path)
-    path.write_text("@heavy:1\nB\tx\n")
-    assert "only @weight" in refused("fit", path)
 
 
 def test_columns_become_a_file_that_crfsuite_learns_from(run, files, tmp_path):

@@ -19,14 +19,6 @@ from maxmargin.command_line import main
 COMMAND = [sys.executable, "-m", "maxmargin"]
 
 
-@pytest.fixture(autouse=True)
-def listen_to_ctrl_c():
-    """Programs that a shell starts in the background ignore it, and so do their children."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def program(*arguments, **options):
     return subprocess.run(
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
@@ -96,15 +88,19 @@ def test_a_reader_that_ends_early_is_no_error(files, tmp_path):
     assert done.stderr == ""
 
 
+def noise(path, n, d):
+    """A file of samples with random labels."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n)
+    names = ",".join([*(f"x{k}" for k in range(d)), "y"])
+    np.savetxt(path, np.c_[X, y], delimiter=",", header=names, comments="", fmt="%.4g")
+    return path
+
+
 @pytest.fixture
 def endless(tmp_path):
     """A file on which a fit takes minutes."""
-    rng = np.random.default_rng(0)
-    X, path = rng.normal(size=(3000, 60)), tmp_path / "endless.csv"
-    y = rng.integers(0, 2, 3000)
-    names = ",".join([*(f"x{k}" for k in range(60)), "y"])
-    np.savetxt(path, np.c_[X, y], delimiter=",", header=names, comments="", fmt="%.4g")
-    return path
+    return noise(tmp_path / "endless.csv", 3000, 60)
 
 
 @pytest.mark.slow
@@ -135,12 +131,7 @@ def test_ctrl_c_writes_what_was_found(run, endless, tmp_path):
 @pytest.fixture
 def half_done(tmp_path):
     """A file whose cross-validation with a kernel takes long, with a first value of C that does not."""
-    rng = np.random.default_rng(0)
-    X, path = rng.normal(size=(16000, 40)), tmp_path / "half_done.csv"
-    y = rng.integers(0, 2, 16000)
-    names = ",".join([*(f"x{k}" for k in range(40)), "y"])
-    np.savetxt(path, np.c_[X, y], delimiter=",", header=names, comments="", fmt="%.4g")
-    return path
+    return noise(tmp_path / "half_done.csv", 16000, 40)
 
 
 @pytest.mark.slow

@@ -225,26 +225,11 @@ def test_methods_get_the_sections_that_they_leave_out():
     assert text.index("Returns\n") < text.index("Raises\n------\nValueError")
 
 
-def test_an_unknown_placeholder_is_an_error():
-    def function():
-        """Text.
+@pytest.mark.parametrize("text", ["Text.\n\n{mystery}\n", "Text.\n\nParameters\n---\n{C}\n"])
+def test_what_has_no_description_is_an_error(text):
+    def function(C, mystery): ...
 
-        {nothing}
-        """
-
-    with pytest.raises(KeyError, match="no shared description is named 'nothing'"):
-        documented(function)
-
-
-def test_a_parameter_without_any_description_is_an_error():
-    def function(C, mystery):
-        """Text.
-
-        Parameters
-        ----------
-        {C}
-        """
-
+    function.__doc__ = text
     with pytest.raises(KeyError, match="no shared description is named 'mystery'"):
         documented(function)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.data import datasets, require
 
 from maxmargin.data import KmerDesign
 from maxmargin.data import kmer_layout as layouts
+from maxmargin.data.design import as_matrix
 
 KINDS = ["weighted_degree", "spectrum"]
 
@@ -33,10 +33,6 @@ def written_down(strings: list[str], design: KmerDesign, beta: Any) -> Any:
         if design.normalize and X[i].any():
             X[i] /= np.linalg.norm(X[i])
     return X
-
-
-def as_matrix(design: Any) -> Any:
-    return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)
 
 
 @st.composite

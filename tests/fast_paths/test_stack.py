@@ -9,10 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin.data import CSRDesign, DenseDesign, KmerDesign, hstack
-
-
-def as_matrix(design: Any) -> Any:
-    return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)
+from maxmargin.data.design import as_matrix
 
 
 def parts() -> tuple[list[Any], list[Any]]:

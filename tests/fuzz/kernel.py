@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -54,9 +55,7 @@ def draw(rng: np.random.Generator) -> Case:
     if kernel == "poly":
         params["degree"] = int(rng.integers(0, 5))
         params["coef0"] = float(rng.choice([0.0, 1.0, 0.1]))
-    tol = draws.tolerance(rng, tame, 1e-3)
-    if tol != 1e-3:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if draws.maybe(rng, 0.2):
         params["fit_intercept"] = False
     if classes > 2 and method in ("map", "nystrom") and draws.maybe(rng, 0.4):
@@ -289,10 +288,8 @@ def _more(case: Case, model: Any, X: Any, y: Any, weight: Any) -> list[Finding]:
             found.append(Finding("saved", "predictions differ"))
         return found
     if more == "warm":
-        est = _estimator(case, warm_start=True, C=case.data["params"]["C"] * 0.1)
-        checks.fitted(lambda: est.fit(X, y, sample_weight=weight))
-        est.C = case.data["params"]["C"]
-        again = checks.fitted(lambda: est.fit(X, y, sample_weight=weight))
+        fit = lambda est: est.fit(X, y, sample_weight=weight)  # noqa: E731
+        again = checks.warmed(case, 0.1, partial(_estimator, case), fit)
         return _check(case.with_data(more=""), again, X, y, weight)
     return []
 
@@ -304,18 +301,13 @@ def reproduce(case: Case) -> str:
     code = draws.text(X)
     if data["form"] == "sparse":
         code = f"sp.csr_matrix({code})"
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import scipy.sparse as sp",
-            "from maxmargin import KernelSVC",
-            f"X = {code}",
-            f"y = {data['y']}",
-            f"m = KernelSVC({draws.keywords(data['params'])})",
-            f"m.fit(X, y, sample_weight={data['sample_weight']})"
-            + (f"  # then: {data['more']}" if data["more"] else ""),
-            "print(m.objective_, m.lower_bound_, m.stop_reason_, m.certificate_, m.dual_coef_, m.intercept_)",
-        ]
+    return draws.code(
+        f"X = {code}",
+        f"y = {data['y']}",
+        f"m = KernelSVC({draws.keywords(data['params'])})",
+        f"m.fit(X, y, sample_weight={data['sample_weight']})"
+        + (f"  # then: {data['more']}" if data["more"] else ""),
+        "print(m.objective_, m.lower_bound_, m.stop_reason_, m.certificate_, m.dual_coef_, m.intercept_)",
     )
 
 

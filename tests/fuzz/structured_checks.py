@@ -17,6 +17,8 @@ from tests.referees.program import LONG_EPS as EPS_LD
 from tests.referees.structured import Problem, referee
 
 import maxmargin
+from maxmargin import GaussianPrior  # noqa: F401  (priors are evaluated)
+from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
 
 #: regular stop reasons
 PLANNED = ("cccp", "sampled", "partial")
@@ -51,6 +53,12 @@ class Fit:
 def seconds(case: Case) -> float:
     """The time limit of a fit of this problem."""
     return SECONDS[bool(case.data["tame"])]
+
+
+def params(case: Case, **changes: Any) -> dict[str, Any]:
+    """The parameters of a fit, with its time limit."""
+    out = {"max_seconds": seconds(case), **case.data["params"], **changes}
+    return out | {name: eval(out[name]) for name in ("solver", "prior") if name in out}
 
 
 def fitted(make: Callable[[], Any]) -> Fit:
@@ -186,6 +194,38 @@ def same_bits(one: Any, other: Any, names: tuple[str, ...], check: str) -> list[
         if a.shape != b.shape or a.tobytes() != b.tobytes():
             out.append(Finding(check, f"{name} differs: {a.ravel()[:4]} and {b.ravel()[:4]}"))
     return out
+
+
+def repeated(case: Case, model: Any, fit: Callable[..., Any], names: Any, **given: Any) -> Any:
+    """Check that a fit with three workers, or the model after save and load, is bit-identical.
+
+    ``fit(**changes)`` fits with other parameters, ``given`` is what ``load`` needs.
+    """
+    more = case.data["more"]
+    if model.stop_reason_ == "max_seconds" or more not in ("n_jobs", "saved"):
+        return []
+    other = fitted(lambda: fit(n_jobs=3)).model if more == "n_jobs" else saved(model, **given)
+    return same_bits(model, other, names, more)
+
+
+def warmed(case: Case, share: float, make: Callable[..., Any], fit: Callable[..., Any]) -> Fit:
+    """A fit that starts from one with a share of its C; ``fit(model)`` fits what ``make`` returns."""
+    C = case.data["params"]["C"]
+    model = make(warm_start=True, C=C * share)
+    fitted(lambda: fit(model))
+    model.C = C
+    return fitted(lambda: fit(model))
+
+
+def resumed(make: Callable[..., Any], fit: Callable[..., Any]) -> Fit | None:
+    """A fit that was killed in its third iteration and resumed; None if it had already finished."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = maxmargin.Checkpoint(Path(folder) / "state", seconds=None, iterations=1)
+        try:
+            fit(make(checkpoint=kept, callbacks=[killer(3)]))
+            return None
+        except Killed:
+            return fitted(lambda: fit(make(), resume_from=kept.path))
 
 
 def saved(model: Any, **given: Any) -> Any:

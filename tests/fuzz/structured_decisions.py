@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from tests.referees.program import LONG as LD
 from tests.referees.structured import Example, Problem
 
 from maxmargin import StructuredSVM
-from maxmargin.solvers import CuttingPlane  # noqa: F401  (solvers are evaluated)
 from maxmargin.tasks import LinearObjective
 
 NAME = "LinearObjective"
@@ -32,9 +32,7 @@ def draw(rng: np.random.Generator) -> Case:
     scale = draws.spread(rng, tame)
     costs = [scale * np.round(draws.rows(rng, (m,), 1.0, True), 3) for _ in range(n)]
     params: dict[str, Any] = {"C": draws.strength(rng, tame)}
-    tol = draws.tolerance(rng, tame, 5e-2)
-    if tol != 5e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if draws.maybe(rng, 0.2):
         params["oracle"] = "expensive"
     if draws.maybe(rng, 0.2):
@@ -67,11 +65,9 @@ def _given(case: Case) -> tuple[LinearObjective, Any]:
     return task, [y.decision for y in Y] if data["decisions"] else Y
 
 
-def _estimator(case: Case, task: LinearObjective, **changes: Any) -> StructuredSVM:
-    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
-    if "solver" in params:
-        params["solver"] = eval(params["solver"])
-    return StructuredSVM(task, **params)
+def _fit(case: Case, task: LinearObjective, Y: Any, **changes: Any) -> StructuredSVM:
+    X, weight = case.data["X"], case.data["sample_weight"]
+    return StructuredSVM(task, **checks.params(case, **changes)).fit(X, Y, sample_weight=weight)
 
 
 def _problem(case: Case) -> tuple[Problem, list[Any]]:
@@ -99,12 +95,7 @@ def _problem(case: Case) -> tuple[Problem, list[Any]]:
 def run(case: Case) -> Outcome:
     """Fit and check."""
     task, Y = _given(case)
-    X, weight = case.data["X"], case.data["sample_weight"]
-    return checks.attempt(
-        case,
-        lambda: _estimator(case, task).fit(X, Y, sample_weight=weight),
-        lambda fit: _check(case, fit, task, Y),
-    )
+    return checks.attempt(case, lambda: _fit(case, task, Y), lambda fit: _check(case, fit, task, Y))
 
 
 def _check(case: Case, fit: checks.Fit, task: LinearObjective, Y: Any) -> list[Finding]:
@@ -118,36 +109,24 @@ def _check(case: Case, fit: checks.Fit, task: LinearObjective, Y: Any) -> list[F
             scores, noise = checks.scores_of(psis[i], model.coef_)
             chosen = int(np.flatnonzero((data["points"] == y).all(axis=1))[0])
             found += checks.argmax(scores, chosen, noise, f"example {i}")
-    if model.stop_reason_ == "max_seconds":
-        return found
-    if data["more"] == "n_jobs":
-        other = _estimator(case, task, n_jobs=3)
-        checks.fitted(lambda: other.fit(data["X"], Y, sample_weight=data["sample_weight"]))
-        found += checks.same_bits(model, other, NAMES, "n_jobs")
-    if data["more"] == "saved":
-        found += checks.same_bits(model, checks.saved(model, task=model.task_), NAMES, "saved")
-    return found
+    again = partial(_fit, case, task, Y)
+    return found + checks.repeated(case, model, again, NAMES, task=model.task_)
 
 
 def reproduce(case: Case) -> str:
     """A few lines of Python code."""
     data = case.data
     argmin = "lambda c: points[np.argmin(points @ c)]"
-    return "\n".join(
-        [
-            "import numpy as np",
-            "from maxmargin import StructuredSVM",
-            "from maxmargin.solvers import CuttingPlane",
-            "from maxmargin.tasks import LinearObjective",
-            f"points = {draws.text(data['points'])}",
-            f"X = {draws.text(data['X'])}",
-            f"task = LinearObjective({argmin if data['function'] else 'points'}, sense={data['sense']!r})",
-            f"Y = task.labels(X, {draws.text(data['costs'])})",
-            "Y = [y.decision for y in Y]" if data["decisions"] else "",
-            f"m = StructuredSVM(task, {draws.keywords(data['params'])})",
-            f"m.fit(X, Y, sample_weight={data['sample_weight']})",
-            "print(m.objective_, m.lower_bound_, m.stop_reason_, m.coef_)",
-        ]
+    return draws.code(
+        "from maxmargin.tasks import LinearObjective",
+        f"points = {draws.text(data['points'])}",
+        f"X = {draws.text(data['X'])}",
+        f"task = LinearObjective({argmin if data['function'] else 'points'}, sense={data['sense']!r})",
+        f"Y = task.labels(X, {draws.text(data['costs'])})",
+        "Y = [y.decision for y in Y]" if data["decisions"] else "",
+        f"m = StructuredSVM(task, {draws.keywords(data['params'])})",
+        f"m.fit(X, Y, sample_weight={data['sample_weight']})",
+        "print(m.objective_, m.lower_bound_, m.stop_reason_, m.coef_)",
     )
 
 

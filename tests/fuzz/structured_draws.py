@@ -29,9 +29,9 @@ def strength(rng: Rng, tame: bool) -> float:
     return power(rng, -4, 6) if tame else power(rng, -10, 10)
 
 
-def tolerance(rng: Rng, tame: bool, default: float) -> float:
-    """tol: the default for tame problems."""
-    return default if tame or maybe(rng, 0.3) else power(rng, -10, -1)
+def tolerance(rng: Rng, tame: bool) -> dict[str, float]:
+    """The parameter tol; tame problems have the default."""
+    return {} if tame or maybe(rng, 0.3) else {"tol": power(rng, -10, -1)}
 
 
 def spread(rng: Rng, tame: bool) -> float:
@@ -105,6 +105,17 @@ def text(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{text(k)}: {text(v)}" for k, v in value.items()) + "}"
     return repr(value)
+
+
+def code(*lines: str) -> str:
+    """A program, after the imports of what parameters may be."""
+    head = (
+        "import numpy as np",
+        "import scipy.sparse as sp",
+        "from maxmargin import *",
+        "from maxmargin.solvers import *",
+    )
+    return "\n".join([*head, *lines])
 
 
 def keywords(params: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from tests.referees.program import LONG as LD
 from tests.referees.structured import Example, Problem
 
 from maxmargin import GrammarParser
-from maxmargin.solvers import CuttingPlane  # noqa: F401  (solvers are evaluated)
 
 NAME = "GrammarParser"
 NAMES = ("coef_", "objective_", "lower_bound_", "gap_", "converged_")
@@ -33,9 +33,7 @@ def draw(rng: np.random.Generator) -> Case:
         "parents": draws.maybe(rng, 0.5),
         "horizontal": [None, 0, 1][int(rng.integers(3))],
     }
-    tol = draws.tolerance(rng, tame, 5e-2)
-    if tol != 5e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if draws.maybe(rng, 0.3):
         params["loss"] = "zero_one"
     elif draws.maybe(rng, 0.3):
@@ -161,21 +159,14 @@ class Listing:
         return out
 
 
-def _estimator(case: Case, **changes: Any) -> GrammarParser:
-    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
-    if "solver" in params:
-        params["solver"] = eval(params["solver"])
-    return GrammarParser(**params)
+def _fit(case: Case, **changes: Any) -> GrammarParser:
+    trees, weight = case.data["trees"], case.data["sample_weight"]
+    return GrammarParser(**checks.params(case, **changes)).fit(None, trees, sample_weight=weight)
 
 
 def run(case: Case) -> Outcome:
     """Fit and check."""
-    trees, weight = case.data["trees"], case.data["sample_weight"]
-    return checks.attempt(
-        case,
-        lambda: _estimator(case).fit(None, trees, sample_weight=weight),
-        lambda fit: _check(case, fit),
-    )
+    return checks.attempt(case, lambda: _fit(case), lambda fit: _check(case, fit))
 
 
 def _check(case: Case, fit: checks.Fit) -> list[Finding]:
@@ -218,27 +209,17 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     for i, tree in enumerate(model.predict([_words(t) for t in trees])):
         scores, noise = checks.scores_of(psis[i], model.coef_)
         out += checks.argmax(scores, listed[i].index(tree), noise, f"sentence {i}")
-    if model.stop_reason_ != "max_seconds" and case.data["more"] == "n_jobs":
-        other = _estimator(case, n_jobs=3)
-        checks.fitted(lambda: other.fit(None, trees, sample_weight=case.data["sample_weight"]))
-        out += checks.same_bits(model, other, NAMES, "n_jobs")
-    if case.data["more"] == "saved":
-        out += checks.same_bits(model, checks.saved(model), NAMES, "saved")
-    return out
+    return out + checks.repeated(case, model, partial(_fit, case), NAMES)
 
 
 def reproduce(case: Case) -> str:
     """A few lines of Python code."""
     data = case.data
-    return "\n".join(
-        [
-            "from maxmargin import GrammarParser",
-            "from maxmargin.solvers import CuttingPlane",
-            f"trees = {data['trees']!r}",
-            f"m = GrammarParser({draws.keywords(data['params'])})",
-            f"m.fit(None, trees, sample_weight={data['sample_weight']})",
-            "print(m.objective_, m.lower_bound_, m.stop_reason_, m.coef_)",
-        ]
+    return draws.code(
+        f"trees = {data['trees']!r}",
+        f"m = GrammarParser({draws.keywords(data['params'])})",
+        f"m.fit(None, trees, sample_weight={data['sample_weight']})",
+        "print(m.objective_, m.lower_bound_, m.stop_reason_, m.coef_)",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from tests.referees.program import LONG as LD
 from tests.referees.structured import Example, Problem
 
 from maxmargin import GraphLabeler
-from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
 
 NAME = "GraphLabeler"
 NAMES = ("weights_", "objective_", "lower_bound_", "gap_", "converged_")
@@ -40,9 +40,7 @@ def draw(rng: np.random.Generator) -> Case:
         X.append((draws.rows(rng, (m, d), factors, tame), links, z))
         y.append([int(v) for v in rng.integers(0, K, m)])
     params: dict[str, Any] = {"C": draws.strength(rng, tame), "edges": edges}
-    tol = draws.tolerance(rng, tame, 5e-2)
-    if tol != 5e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if draws.maybe(rng, 0.2):
         params["inference"] = str(rng.choice(["messages", "lp"]))
     if draws.maybe(rng, 0.2) and edges != "attractive":
@@ -59,11 +57,9 @@ def draw(rng: np.random.Generator) -> Case:
     return Case(NAME, kind, 0, data)
 
 
-def _estimator(case: Case, **changes: Any) -> GraphLabeler:
-    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
-    if "solver" in params:
-        params["solver"] = eval(params["solver"])
-    return GraphLabeler(**params)
+def _fit(case: Case, **changes: Any) -> GraphLabeler:
+    X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
+    return GraphLabeler(**checks.params(case, **changes)).fit(X, y, sample_weight=weight)
 
 
 def _kinds(edges: str, K: int) -> Any:
@@ -110,17 +106,11 @@ def _problem(case: Case) -> tuple[Problem, list[Any], list[Any]]:
 
 def run(case: Case) -> Outcome:
     """Fit and check."""
-    X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
-    return checks.attempt(
-        case,
-        lambda: _estimator(case).fit(X, y, sample_weight=weight),
-        lambda fit: _check(case, fit),
-    )
+    return checks.attempt(case, lambda: _fit(case), lambda fit: _check(case, fit))
 
 
 def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     model, params = fit.model, case.data["params"]
-    X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
     problem, outputs, psis = _problem(case)
     w, tol = model.weights_, params.get("tol", 5e-2)
     inference = params.get("inference", "auto")
@@ -132,36 +122,23 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
         found = checks.certificate(fit, problem, w, tol, demanding=demanding)
     if inference == "auto" and np.isfinite(w).all():
         classes = model.classes_.tolist()
-        for i, labels in enumerate(model.predict(X)):
+        for i, labels in enumerate(model.predict(case.data["X"])):
             scores, noise = checks.scores_of(psis[i], w)
             chosen = outputs[i].index(tuple(classes.index(v) for v in labels.tolist()))
             noise = max(noise, 1e-9 * float(np.abs(scores).max()))
             found += checks.argmax(scores, chosen, noise, f"graph {i}")
-    if model.stop_reason_ == "max_seconds":
-        return found
-    if case.data["more"] == "n_jobs":
-        other = _estimator(case, n_jobs=3)
-        checks.fitted(lambda: other.fit(X, y, sample_weight=weight))
-        found += checks.same_bits(model, other, NAMES, "n_jobs")
-    if case.data["more"] == "saved":
-        found += checks.same_bits(model, checks.saved(model), NAMES, "saved")
-    return found
+    return found + checks.repeated(case, model, partial(_fit, case), NAMES)
 
 
 def reproduce(case: Case) -> str:
     """A few lines of Python code."""
     data = case.data
-    return "\n".join(
-        [
-            "import numpy as np",
-            "from maxmargin import GraphLabeler",
-            "from maxmargin.solvers import CuttingPlane",
-            f"X = {draws.text(data['X'])}",
-            f"y = {data['y']}",
-            f"m = GraphLabeler({draws.keywords(data['params'])})",
-            f"m.fit(X, y, sample_weight={data['sample_weight']})",
-            "print(m.objective_, m.lower_bound_, m.stop_reason_, m.weights_)",
-        ]
+    return draws.code(
+        f"X = {draws.text(data['X'])}",
+        f"y = {data['y']}",
+        f"m = GraphLabeler({draws.keywords(data['params'])})",
+        f"m.fit(X, y, sample_weight={data['sample_weight']})",
+        "print(m.objective_, m.lower_bound_, m.stop_reason_, m.weights_)",
     )
 
 

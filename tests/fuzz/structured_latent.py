@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -29,9 +30,7 @@ def draw(rng: np.random.Generator) -> Case:
     factors = draws.columns(rng, d, tame)
     X = [draws.rows(rng, (int(rng.integers(1, 5)), d), factors, tame) for _ in range(n)]
     params: dict[str, Any] = {"C": draws.strength(rng, tame)}
-    tol = draws.tolerance(rng, tame, 1e-2)
-    if tol != 1e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     task = str(rng.choice(["Rows", "WrongRows"]))
     data = {
         "tame": tame,
@@ -99,15 +98,15 @@ def _convex(case: Case, latent: Any) -> Problem:
     return Problem(examples, _caps(case))
 
 
+def _fit(case: Case, **changes: Any) -> LatentStructuredSVM:
+    X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
+    model = LatentStructuredSVM(_task(case), **checks.params(case, **changes))
+    return model.fit(X, y, sample_weight=weight)
+
+
 def run(case: Case) -> Outcome:
     """Fit and check."""
-    X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
-    params = {"max_seconds": checks.seconds(case), **case.data["params"]}
-    return checks.attempt(
-        case,
-        lambda: LatentStructuredSVM(_task(case), **params).fit(X, y, sample_weight=weight),
-        lambda fit: _check(case, fit),
-    )
+    return checks.attempt(case, lambda: _fit(case), lambda fit: _check(case, fit))
 
 
 def _check(case: Case, fit: checks.Fit) -> list[Finding]:
@@ -142,31 +141,22 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
         found.append(
             Finding(checks.unproved(model), f"{model.stop_reason_} after {model.n_iter_} steps")
         )
-    if case.data["more"] == "n_jobs" and model.stop_reason_ != "max_seconds":
-        X, y, weight = case.data["X"], case.data["y"], case.data["sample_weight"]
-        other = LatentStructuredSVM(_task(case), n_jobs=3, **case.data["params"])
-        checks.fitted(lambda: other.fit(X, y, sample_weight=weight))
-        found += checks.same_bits(model, other, NAMES, "n_jobs")
-    return found
+    return found + checks.repeated(case, model, partial(_fit, case), NAMES)
 
 
 def reproduce(case: Case) -> str:
     """A few lines of Python code."""
     data = case.data
-    return "\n".join(
-        [
-            "import numpy as np",
-            "from maxmargin import LatentStructuredSVM",
-            "from maxmargin.tasks import LatentTask",
-            inspect.getsource(Rows),
-            inspect.getsource(WrongRows),
-            f"X = {draws.text(data['X'])}",
-            f"y = {data['y']}",
-            f"m = LatentStructuredSVM({data['task']}({data['K']}, {data['spread']}), "
-            f"{draws.keywords(data['params'])})",
-            f"m.fit(X, y, sample_weight={data['sample_weight']})",
-            "print(m.objective_, m.stop_reason_, m.latent_, m.coef_)",
-        ]
+    return draws.code(
+        "from maxmargin.tasks import LatentTask",
+        inspect.getsource(Rows),
+        inspect.getsource(WrongRows),
+        f"X = {draws.text(data['X'])}",
+        f"y = {data['y']}",
+        f"m = LatentStructuredSVM({data['task']}({data['K']}, {data['spread']}), "
+        f"{draws.keywords(data['params'])})",
+        f"m.fit(X, y, sample_weight={data['sample_weight']})",
+        "print(m.objective_, m.stop_reason_, m.latent_, m.coef_)",
     )
 
 

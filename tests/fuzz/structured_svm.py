@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +17,7 @@ from tests.referees.program import LONG as LD
 from tests.referees.program import LONG_EPS as EPS_LD
 from tests.referees.structured import Example, Problem, referee
 
-from maxmargin import (
-    Checkpoint,
-    GaussianPrior,  # noqa: F401  (priors are evaluated)
-    StructuredSVM,
-    StructuredSVMCV,
-    structured_path,
-)
-from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
+from maxmargin import StructuredSVM, StructuredSVMCV, structured_path
 from maxmargin.tasks import Choice, Enumerable
 
 NAME = "StructuredSVM"
@@ -50,9 +41,7 @@ def draw(rng: np.random.Generator) -> Case:
             X[i][rng.integers(len(X[i]))] = X[i][0]
     losses = [_losses(rng, len(x), r, tame) for x, r in zip(X, right, strict=True)]
     params: dict[str, Any] = {"C": draws.strength(rng, tame)}
-    tol = draws.tolerance(rng, tame, 5e-2)
-    if tol != 5e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if draws.maybe(rng, 0.3):
         params["rescaling"] = "slack"
     if draws.maybe(rng, 0.15):
@@ -135,14 +124,6 @@ def _searched(case: Case) -> bool:
     return slack and data["task"].startswith("python") and len(data["X"]) % 2 == 0
 
 
-def _params(case: Case, **changes: Any) -> dict[str, Any]:
-    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
-    for name in ("solver", "prior"):
-        if name in params:
-            params[name] = eval(params[name])
-    return params
-
-
 def _problem(case: Case, C: float | None = None, only: Any = None) -> Problem:
     data, params = case.data, case.data["params"]
     n, d = len(data["X"]), data["X"][0].shape[1]
@@ -152,10 +133,8 @@ def _problem(case: Case, C: float | None = None, only: Any = None) -> Problem:
     s = np.array(data["sample_weight"] or [1.0] * n, dtype=LD)
     if only is not None:
         s = np.where(np.isin(np.arange(n), only), s, LD(0))
-    center = variance = None
-    if "prior" in params:
-        prior = eval(params["prior"])
-        center, variance = prior.mean, prior.variance
+    prior = checks.params(case).get("prior")
+    center, variance = (None, None) if prior is None else (prior.mean, prior.variance)
     fixed = {k: v for k, v in params.get("fixed", {}).items() if k < d}
     return Problem(
         examples,
@@ -174,7 +153,7 @@ def run(case: Case) -> Outcome:
     more = case.data["more"]
     if more == "path":
         Cs = _grid(case)
-        params = _params(case)
+        params = checks.params(case)
         params.pop("C")
         return checks.attempt(
             case,
@@ -185,7 +164,7 @@ def run(case: Case) -> Outcome:
         return _run_cv(case, task, X, Y)
     return checks.attempt(
         case,
-        lambda: StructuredSVM(task, **_params(case)).fit(X, Y, **given),
+        lambda: StructuredSVM(task, **checks.params(case)).fit(X, Y, **given),
         lambda fit: _check(case, fit, given),
     )
 
@@ -220,7 +199,7 @@ def _run_cv(case: Case, task: Any, X: Any, Y: Any) -> Outcome:
     folds = [
         (np.arange(n)[np.arange(n) % 2 != k], np.arange(n)[np.arange(n) % 2 == k]) for k in (0, 1)
     ]
-    Cs, params = _grid(case), _params(case)
+    Cs, params = _grid(case), checks.params(case)
     params.pop("C")
     params.pop("max_seconds")
     params.setdefault("max_iter", 300)
@@ -281,50 +260,33 @@ def _more(
     case: Case, model: Any, task: Any, X: Any, Y: Any, given: dict[str, Any]
 ) -> list[Finding]:
     more, problem = case.data["more"], _problem(case)
-    if more == "n_jobs":
-        other = StructuredSVM(task, **_params(case, n_jobs=3))
-        checks.fitted(lambda: other.fit(X, Y, **given))
-        return checks.same_bits(model, other, NAMES, "n_jobs")
-    if more == "saved":
-        return checks.same_bits(model, checks.saved(model, task=model.task_), NAMES, "saved")
+    make = lambda **changes: StructuredSVM(task, **checks.params(case, **changes))  # noqa: E731
+    fit = lambda model, **start: model.fit(X, Y, **given, **start)  # noqa: E731
     if more == "warm":
-        est = StructuredSVM(
-            task, **_params(case, warm_start=True, C=case.data["params"]["C"] * 0.3)
+        again = checks.warmed(case, 0.3, make, fit)
+        demanding = _demanding(case)
+        return checks.certificate(
+            again, problem, again.model.coef_, _tol(case), demanding=demanding
         )
-        checks.fitted(lambda: est.fit(X, Y, **given))
-        est.C = case.data["params"]["C"]
-        again = checks.fitted(lambda: est.fit(X, Y, **given))
-        return checks.certificate(again, problem, est.coef_, _tol(case), demanding=_demanding(case))
     if more == "resumed":
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "state"
-            kept = Checkpoint(path, seconds=None, iterations=1)
-            killed = _params(case, checkpoint=kept, callbacks=[checks.killer(3)])
-            try:
-                StructuredSVM(task, **killed).fit(X, Y, **given)
-                return []  # the fit had already finished
-            except checks.Killed:
-                pass
-            last = StructuredSVM(task, **_params(case))
-            again = checks.fitted(lambda: last.fit(X, Y, resume_from=path, **given))
-        found = checks.certificate(again, problem, last.coef_, _tol(case), demanding=False)
+        last = checks.resumed(make, fit)
+        if last is None:
+            return []
+        found = checks.certificate(last, problem, last.model.coef_, _tol(case), demanding=False)
         if "CuttingPlane" not in case.data["params"].get("solver", "") and not (
             {"nonnegative", "nonpositive"} & set(case.data["params"])
         ):
-            found += checks.same_bits(model, last, NAMES, "resumed")
+            found += checks.same_bits(model, last.model, NAMES, "resumed")
         return found
-    return []
+    again = lambda **changes: fit(make(**changes))  # noqa: E731
+    return checks.repeated(case, model, again, NAMES, task=model.task_)
 
 
 def reproduce(case: Case) -> str:
     """A few lines of Python code."""
     data = case.data
     lines = [
-        "import numpy as np",
-        "import scipy.sparse as sp",
-        "from maxmargin import GaussianPrior, StructuredSVM, structured_path",
         "from maxmargin.core import SparseVector",
-        "from maxmargin.solvers import CuttingPlane, DualCoordinate",
         "from maxmargin.tasks import Choice, Enumerable, Task",
     ]
     pairs = list(zip(data["right"], data["losses"], strict=True))
@@ -354,7 +316,7 @@ def reproduce(case: Case) -> str:
             + (f"  # then: {data['more']}" if data["more"] else ""),
             "print(m.objective_, m.lower_bound_, m.stop_reason_, m.coef_)",
         ]
-    return "\n".join(lines)
+    return draws.code(*lines)
 
 
 def smaller(case: Case) -> Iterator[Case]:

@@ -4,9 +4,8 @@ order."""
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from tests.referees.log_loss import LogProblem, log_sum, probabilities
 from tests.referees.program import LONG as LD
 from tests.referees.structured import Example, Problem
 
-from maxmargin import Checkpoint, GaussianPrior, SequenceTagger  # noqa: F401  (priors are evaluated)
-from maxmargin.solvers import CuttingPlane, DualCoordinate  # noqa: F401  (solvers are evaluated)
+from maxmargin import SequenceTagger
 
 NAME = "SequenceTagger"
 FORMS = ("dense", "sparse", "dict", "stacked", "float32", "strings")
@@ -57,9 +55,7 @@ def draw(rng: np.random.Generator) -> Case:
         with np.errstate(all="ignore"):
             X = [x.astype(np.float32) for x in X]
     params: dict[str, Any] = {"C": draws.strength(rng, tame)}
-    tol = draws.tolerance(rng, tame, 5e-2)
-    if tol != 5e-2:
-        params["tol"] = tol
+    params |= draws.tolerance(rng, tame)
     if order == 2:
         params["order"] = 2
     kind = f"{form} {'tame' if tame else 'wild'}"
@@ -176,11 +172,7 @@ def _with_zeros(x: Any) -> Any:
 
 
 def _estimator(case: Case, **changes: Any) -> SequenceTagger:
-    params = {"max_seconds": checks.seconds(case), **case.data["params"], **changes}
-    for name in ("solver", "prior"):
-        if name in params:
-            params[name] = eval(params[name])
-    return SequenceTagger(**params)
+    return SequenceTagger(**checks.params(case, **changes))
 
 
 def _dense(case: Case) -> list[Any]:
@@ -215,10 +207,8 @@ def _problem(case: Case) -> tuple[Problem, list[Any], list[Any]]:
         outputs.append(ys)
         psis.append(psi)
     s = np.ones(len(y)) if data["sample_weight"] is None else np.array(data["sample_weight"])
-    center = variance = None
-    if "prior" in params:
-        prior = eval(params["prior"])
-        center, variance = prior.mean, prior.variance
+    prior = checks.params(case).get("prior")
+    center, variance = (None, None) if prior is None else (prior.mean, prior.variance)
     kind = LogProblem if params.get("loss") == "logistic" else Problem
     problem = kind(examples, LD(params["C"]) * s.astype(LD), center, variance)
     return problem, outputs, psis
@@ -356,45 +346,23 @@ NAMES = ("weights_", "objective_", "lower_bound_", "gap_", "converged_")
 
 
 def _more(case: Case, model: Any, X: Any, y: Any, given: dict[str, Any]) -> list[Finding]:
-    more = case.data["more"]
+    more, params = case.data["more"], case.data["params"]
+    make = partial(_estimator, case)
+    fit = lambda model, **start: model.fit(X, y, **given, **start)  # noqa: E731
+    if more not in ("warm", "resumed"):
+        return checks.repeated(case, model, lambda **changes: fit(make(**changes)), NAMES)
     if model.stop_reason_ == "max_seconds":  # depends on timing: nothing to compare
         return []
-    if more == "n_jobs":
-        other = checks.fitted(lambda: _estimator(case, n_jobs=3).fit(X, y, **given)).model
-        return checks.same_bits(model, other, NAMES, "n_jobs")
-    if more == "saved":
-        return checks.same_bits(model, checks.saved(model), NAMES, "saved")
-    if more == "warm":
-        est = _estimator(case, warm_start=True, C=case.data["params"]["C"] * 0.37)
-        again = checks.fitted(lambda: est.fit(X, y, **given))
-        est.C = case.data["params"]["C"]
-        again = checks.fitted(lambda: est.fit(X, y, **given))
-        problem, _, _ = _problem(case)
-        demanding = case.data["tame"] and "solver" not in case.data["params"] and _moderate(case)
-        tol = case.data["params"].get("tol", 5e-2)
-        return checks.certificate(again, problem, est.weights_, tol, demanding=demanding)
-    if more == "resumed":
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "state"
-            kept = Checkpoint(path, seconds=None, iterations=1)
-            first = _estimator(case, checkpoint=kept, callbacks=[checks.killer(3)])
-            try:
-                first.fit(X, y, **given)
-                return []  # the fit had already finished
-            except checks.Killed:
-                pass
-            last = _estimator(case)
-            resumed = checks.fitted(lambda: last.fit(X, y, resume_from=path, **given))
-        problem, _, _ = _problem(case)
-        tol = case.data["params"].get("tol", 5e-2)
-        found = checks.certificate(resumed, problem, last.weights_, tol, demanding=False)
-        if (
-            "CuttingPlane" not in case.data["params"].get("solver", "")
-            and "prior" not in case.data["params"]
-        ):
-            found += checks.same_bits(model, last, NAMES, "resumed")
-        return found
-    return []
+    warm = more == "warm"
+    again = checks.warmed(case, 0.37, make, fit) if warm else checks.resumed(make, fit)
+    if again is None:
+        return []
+    demanding = warm and case.data["tame"] and "solver" not in params and _moderate(case)
+    w, tol = again.model.weights_, params.get("tol", 5e-2)
+    found = checks.certificate(again, _problem(case)[0], w, tol, demanding=demanding)
+    if not warm and "CuttingPlane" not in params.get("solver", "") and "prior" not in params:
+        found += checks.same_bits(model, again.model, NAMES, "resumed")
+    return found
 
 
 def reproduce(case: Case) -> str:
@@ -404,19 +372,13 @@ def reproduce(case: Case) -> str:
         code = "[sp.csr_matrix(x) for x in " + draws.text([x.toarray() for x in X]) + "]"
     else:
         code = draws.text(X)
-    return "\n".join(
-        [
-            "import numpy as np",
-            "import scipy.sparse as sp",
-            "from maxmargin import GaussianPrior, SequenceTagger",
-            "from maxmargin.solvers import CuttingPlane, DualCoordinate",
-            f"X = {code}",
-            f"y = {draws.text(y)}",
-            f"m = SequenceTagger({draws.keywords(case.data['params'])})",
-            f"m.fit(X, y, {draws.keywords(given)})"
-            + (f"  # then: {case.data['more']}" if case.data["more"] else ""),
-            "print(m.objective_, m.lower_bound_, m.stop_reason_, m.weights_)",
-        ]
+    return draws.code(
+        f"X = {code}",
+        f"y = {draws.text(y)}",
+        f"m = SequenceTagger({draws.keywords(case.data['params'])})",
+        f"m.fit(X, y, {draws.keywords(given)})"
+        + (f"  # then: {case.data['more']}" if case.data["more"] else ""),
+        "print(m.objective_, m.lower_bound_, m.stop_reason_, m.weights_)",
     )
 
 

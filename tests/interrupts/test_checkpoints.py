@@ -61,13 +61,6 @@ def path(tmp_path):
     return tmp_path / "fit.checkpoint"
 
 
-@pytest.fixture(autouse=True)
-def listen_to_ctrl_c():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def every(path, iterations=1):
     return Checkpoint(path, seconds=None, iterations=iterations)
 

@@ -33,14 +33,6 @@ X, Y = load_breast_cancer(return_X_y=True)
 SIGNED = np.where(Y == 1, 1.0, -1.0)
 
 
-@pytest.fixture(autouse=True)
-def listen_to_ctrl_c():
-    """A process started in the background by a shell ignores SIGINT; these tests must hear it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Pressing(TinyMulticlass):
     """Ctrl-C is pressed while the argmax is called for these times."""
 

@@ -14,13 +14,6 @@ from maxmargin.solvers import CuttingPlane, DualCoordinate
 from maxmargin.testing import latent_objective
 
 
-@pytest.fixture(autouse=True)
-def listen_to_ctrl_c():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Pressing(WrongRows):
     """Ctrl-C is pressed at these calls of a method."""
 

@@ -39,13 +39,6 @@ PLANES = CuttingPlane()
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "stop_reason_", "n_iter_")
 
 
-@pytest.fixture(scope="module")
-def processes():
-    engine = ProcessEngine(2)
-    yield engine
-    engine.close()
-
-
 def rows(n=3000, d=60, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))

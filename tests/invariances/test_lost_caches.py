@@ -10,7 +10,7 @@ from tests.rebuilt_shards import RebuildingEngine
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import StructuredSVM, minimize
-from maxmargin.engines import ProcessEngine, SerialEngine
+from maxmargin.engines import SerialEngine
 from maxmargin.risks import CompletedRisk, TaskRisk
 from maxmargin.risks.structured import risk as task
 from maxmargin.risks.structured import shard as task_shard
@@ -132,13 +132,6 @@ def test_an_interrupt_between_two_shards(at, small_cache):
     best = minimize(chain(SerialEngine()), 0.05, stopping=RelativeGap(1e-3))
     assert again.converged
     assert max(again.lower_bound, best.lower_bound) <= min(again.objective, best.objective)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    engine = ProcessEngine(2)
-    yield engine
-    engine.close()
 
 
 # -- latent tasks ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from maxmargin import LinearSVC
 from maxmargin.engines import ProcessEngine, RayEngine, ThreadEngine
-from maxmargin.estimators.blas_threads import one_blas_thread
+from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 fork = pytest.mark.skipif(

@@ -62,6 +62,16 @@ def survives(path, data: bytes) -> None:
             load(path, task=Chain(n_labels=2) if b"StructuredSVM" in data else None)
 
 
+def damaged(path, cut: int = 97, step: int = 23):
+    """Cut the file and flip its bytes, some places at a time; (header, tensors) of the whole file."""
+    data = path.read_bytes()
+    for end in range(0, len(data), cut):
+        refused(path, data[:end])
+    for at in range(0, len(data), step):
+        survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+    return parts(data)
+
+
 # -- chance ----------------------------------------------------------------------------------------
 
 KINDS = ["LinearSVC", "SequenceTagger", "StructuredSVM"]

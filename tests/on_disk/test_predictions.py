@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from maxmargin import KernelSVC, LinearSVC, LinearSVR, MeasureSVC, RankSVM, data
 from maxmargin.callbacks import ValidationScore
-from maxmargin.engines import ProcessEngine
 from maxmargin.estimators import chunks
 from maxmargin.solvers import CuttingPlane
 from maxmargin.solvers.auto import Auto
@@ -40,14 +39,6 @@ def small_chunks(monkeypatch):
 def written(folder: Path, labels: str, rows: Any = X) -> data.Dataset:
     y, parts = LABELS[labels], [slice(lo, lo + 700) for lo in range(0, N, 700)]
     return data.write(folder, ((rows[p], y[p], WEIGHT[p]) for p in parts), shard_bytes=50_000)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    """Started once: that takes longer than the tests."""
-    engine = ProcessEngine(2)
-    yield engine
-    engine.close()
 
 
 @pytest.mark.parametrize("where", [{}, {"n_jobs": 2}])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maxmargin import data
 from maxmargin.data import design as designs
 from maxmargin.data import sharded
-from maxmargin.data.design import CSRDesign, DenseDesign, as_design, shard_bounds
+from maxmargin.data.design import CSRDesign, DenseDesign, as_design, as_matrix, shard_bounds
 
 
 def matrix(layout, dtype, n, d, seed=0):
@@ -123,8 +123,7 @@ def test_blocks_are_copies_in_memory(tmp_path, layout):
             block.X[:] = 0.0  # writing does not reach the files
         else:
             assert isinstance(block, CSRDesign)
-            rows = sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape)
-            assert (rows != X[lo:hi]).nnz == 0
+            assert (as_matrix(block) != X[lo:hi]).nnz == 0
             assert block.indptr.dtype == block.indices.dtype == np.int32
             block.data[:] = 0.0
     on_disk.verify()

@@ -168,23 +168,22 @@ def best_gain(scores, gains, k):
     )
 
 
-def test_average_precision_against_all_permutations():
+@pytest.mark.parametrize(
+    ("loss", "levels", "best"),
+    [
+        (AveragePrecision(), 2, best_precision),
+        (NDCG(), 4, lambda scores, gains: best_gain(scores, gains, len(gains))),
+        (NDCG(2), 4, lambda scores, gains: best_gain(scores, gains, 2)),
+    ],
+    ids=["average precision", "ndcg", "ndcg@2"],
+)
+def test_losses_of_lists_against_all_permutations(loss, levels, best):
     rng = np.random.default_rng(0)
     for trial in range(1000):
         m = int(rng.integers(1, 7 if trial % 20 == 0 else 6))
-        relevance, scores = rng.integers(0, 2, m).astype(float), draw_scores(rng, m)
-        found = AveragePrecision().value(scores, query_labels(relevance), np.ones(m))
-        assert found == pytest.approx(best_precision(scores, relevance), abs=1e-10)
-
-
-@pytest.mark.parametrize("k", [None, 2])
-def test_ndcg_against_all_permutations(k):
-    rng = np.random.default_rng(1)
-    for trial in range(1000):
-        m = int(rng.integers(1, 7 if trial % 20 == 0 else 6))
-        gains, scores = rng.integers(0, 4, m).astype(float), draw_scores(rng, m)
-        found = NDCG(k).value(scores, query_labels(gains), np.ones(m))
-        assert found == pytest.approx(best_gain(scores, gains, k or m), abs=1e-10)
+        gains, scores = rng.integers(0, levels, m).astype(float), draw_scores(rng, m)
+        found = loss.value(scores, query_labels(gains), np.ones(m))
+        assert found == pytest.approx(best(scores, gains), abs=1e-10)
 
 
 @given(seed=st.integers(0, 10**6), k=st.sampled_from([None, 5]))

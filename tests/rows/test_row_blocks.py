@@ -37,6 +37,7 @@ LOSSES = {
     "one class": OneClass(),
 }
 BLOCKS = DualCoordinate(blocks=4, rounds=3)
+SHARDS = DualCoordinate(blocks=4, dealing="shards")
 
 
 def rows(seed=0, n=400, d=6):
@@ -109,31 +110,34 @@ def test_every_epoch_leaves_a_feasible_point_and_does_not_decrease_the_dual(
     assert damping == "measured" or (steps and max(steps) < 0.75)
 
 
-def test_weights_with_signs():
+@pytest.mark.parametrize("solver", [BLOCKS, SHARDS], ids=["threads", "shards"])
+def test_weights_with_signs(solver):
     X, y, weight = rows(1)
     norm = SquaredNorm(nonnegative=np.array([0, 2]))
-    risk = ScoreRisk(X, y, Hinge(), sample_weight=weight)
-    fits = [
-        minimize(risk, 0.5, solver=s, regularizer=norm, stopping=RelativeGap(1e-5))
-        for s in (BLOCKS, CuttingPlane())
-    ]
+    fits = []
+    for own in (solver, CuttingPlane()):
+        risk = ScoreRisk(X, y, Hinge(), sample_weight=weight)
+        fits.append(minimize(risk, 0.5, solver=own, regularizer=norm, stopping=RelativeGap(1e-5)))
     assert all(fit.converged for fit in fits)
     assert (fits[0].w[[0, 2]] >= 0.0).all()
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=2e-5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_bounds_include_the_optimum_of_an_independent_solver(sparse):
+@pytest.mark.parametrize(
+    ("solver", "method"), [(BLOCKS, "block coordinate"), (SHARDS, "shard coordinate")]
+)
+def test_the_bounds_include_the_optimum_of_an_independent_solver(solver, method, sparse):
     X, y, weight = rows(2, n=150)
     C = 0.8
     best, _ = solve_binary_qp(X, y, C, weight=weight)
-    svc = LinearSVC(C, tol=1e-6, solver=BLOCKS, loss="hinge")
+    svc = LinearSVC(C, tol=1e-6, solver=solver, loss="hinge")
     svc.fit(sp.csr_matrix(X) if sparse else X, y, sample_weight=weight)
     assert svc.converged_
     assert svc.lower_bound_ <= best * (1 + 1e-9)
     assert best <= svc.objective_ * (1 + 1e-7)
     assert svc.objective_ - svc.lower_bound_ <= 1.1e-6 * svc.objective_
-    assert {record["method"] for record in svc.history_} == {"block coordinate"}
+    assert {record["method"] for record in svc.history_} == {method}
 
 
 @pytest.mark.parametrize("shape", [(900, 10), (150, 4796)], ids=["rows", "features"])

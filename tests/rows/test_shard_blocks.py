@@ -12,17 +12,15 @@ from tests.killed_shards import Kill, KillingEngine
 from tests.nightly import first
 from tests.rebuilt_shards import RebuildingEngine
 from tests.referees.problems import solve_binary_qp
-from tests.rows.test_row_blocks import LOSSES, dual_of, rows, value_of_feasible
+from tests.rows.test_row_blocks import LOSSES, SHARDS, dual_of, rows, value_of_feasible
 
 from maxmargin import GaussianPrior, LinearSVC, LinearSVR, data, minimize, svc_path
 from maxmargin.core import SquaredNorm
 from maxmargin.core.contract.sweeps import Blocks
-from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
+from maxmargin.engines import SerialEngine, ThreadEngine
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap
-
-SHARDS = DualCoordinate(blocks=4, dealing="shards")
 
 
 def opened(risk, C, blocks=5, rounds=1, epochs=3, norm=None):
@@ -64,33 +62,6 @@ def test_every_epoch_leaves_a_feasible_point_and_does_not_decrease_the_dual(
     assert duals.dual_value(3.0 * C) == pytest.approx(value - 0.5 * u @ u, rel=1e-9)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_bounds_include_the_optimum_of_an_independent_solver(sparse):
-    X, y, weight = rows(2, n=150)
-    C = 0.8
-    best, _ = solve_binary_qp(X, y, C, weight=weight)
-    svc = LinearSVC(C, tol=1e-6, solver=SHARDS, loss="hinge")
-    svc.fit(sp.csr_matrix(X) if sparse else X, y, sample_weight=weight)
-    assert svc.converged_
-    assert svc.lower_bound_ <= best * (1 + 1e-9)
-    assert best <= svc.objective_ * (1 + 1e-7)
-    assert {record["method"] for record in svc.history_} == {"shard coordinate"}
-
-
-def test_weights_with_signs():
-    X, y, weight = rows(1)
-    norm = SquaredNorm(nonnegative=np.array([0, 2]))
-    fits = []
-    for solver in (SHARDS, CuttingPlane()):
-        risk = ScoreRisk(X, y, Hinge(), sample_weight=weight)
-        fits.append(
-            minimize(risk, 0.5, solver=solver, regularizer=norm, stopping=RelativeGap(1e-5))
-        )
-    assert all(fit.converged for fit in fits)
-    assert (fits[0].w[[0, 2]] >= 0.0).all()
-    assert fits[0].objective == pytest.approx(fits[1].objective, rel=2e-5)
-
-
 def test_a_risk_serves_other_solvers_after_blocks_at_shards():
     # cutting planes over rows use the engine for themselves and open the shards of the risk again
     rng = np.random.default_rng(0)
@@ -105,13 +76,6 @@ def test_a_risk_serves_other_solvers_after_blocks_at_shards():
     assert all(fit.converged for fit in fits)
     assert np.array_equal(fits[0].w, fits[-1].w)
     assert [fit.objective for fit in fits] == pytest.approx([fits[0].objective] * 4, rel=1e-5)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    engine = ProcessEngine(2)
-    yield engine
-    engine.close()
 
 
 def fit(X, y, engine=None, **options):

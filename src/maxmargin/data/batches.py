@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import checked_csr, is_canonical, summed
-
-AnyArray = npt.NDArray[Any]
+from maxmargin.core.matrices import AnyArray, checked_csr, is_canonical, summed
 
 _FIELDS = ("X", "y", "weight", "group", "lengths")
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from maxmargin.core.matrices import is_finite
-from maxmargin.data.manifest import NAME, DatasetError, Manifest, Shard, checksum, decode
+from maxmargin.core.matrices import AnyArray, is_finite
+from maxmargin.data.manifest import (
+    NAME,
+    DatasetError,
+    Manifest,
+    Shard,
+    checksum,
+    content_of,
+    decode,
+)
 from maxmargin.data.storage import Storage
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes read at a time
 _STEP = 1 << 24
@@ -21,13 +25,12 @@ _STEP = 1 << 24
 
 def read_manifest(storage: Storage) -> Manifest:
     """Read the manifest; raise an error if there is no data set."""
-    try:
-        content = storage.content(NAME)
-    except FileNotFoundError:
+    content = content_of(storage)
+    if content is None:
         raise FileNotFoundError(
             f"{storage.describe(NAME)} does not exist: there is no data set, or its writer was interrupted. "
             "Write it with maxmargin.data.write."
-        ) from None
+        )
     return decode(content, storage.describe(NAME))
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.files.scratch import scratch_zeros
 
 #: rows read at a time in a full pass
@@ -20,7 +21,7 @@ CHUNK = 2**17
 #: rows that are read, and then held, at a time
 HELD = 2**20
 
-Column: TypeAlias = "npt.NDArray[Any] | LazyColumn"
+Column: TypeAlias = "AnyArray | LazyColumn"
 
 
 class LazyColumn:
@@ -42,7 +43,7 @@ class LazyColumn:
     array([ 1., -1.])
     """
 
-    def __init__(self, n: int, part: Callable[[int, int], npt.NDArray[Any]]) -> None:
+    def __init__(self, n: int, part: Callable[[int, int], AnyArray]) -> None:
         self.shape: tuple[int] = (n,)
         self._part = part
 
@@ -52,13 +53,13 @@ class LazyColumn:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice) -> npt.NDArray[Any]:
+    def __getitem__(self, rows: slice) -> AnyArray:
         lo, hi, step = rows.indices(len(self))
         if step != 1:
             raise IndexError("a column on disk can only be read in contiguous ranges.")
         return self._part(lo, max(lo, hi))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         return np.asarray(self[:], dtype=dtype)
 
 
@@ -69,7 +70,7 @@ class Window(LazyColumn):
         super().__init__(hi - lo, self._shifted)
         self._column, self._lo, self.checked = column, lo, column.checked
 
-    def _shifted(self, lo: int, hi: int) -> npt.NDArray[Any]:
+    def _shifted(self, lo: int, hi: int) -> AnyArray:
         return self._column[self._lo + lo : self._lo + hi]
 
 
@@ -91,7 +92,7 @@ class StoredColumn(LazyColumn):
         self._forget()
 
     def _forget(self) -> None:
-        self._chunks: dict[int, npt.NDArray[Any]] = {}
+        self._chunks: dict[int, AnyArray] = {}
         self._lock = threading.Lock()  # threads would read the same chunk
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class StoredColumn(LazyColumn):
         self.__dict__.update(state)
         self._forget()
 
-    def _held(self, lo: int, hi: int) -> npt.NDArray[Any]:
+    def _held(self, lo: int, hi: int) -> AnyArray:
         parts = []
         for k in range(lo // HELD, -(-hi // HELD)):
             with self._lock:
@@ -118,9 +119,9 @@ class StoredColumn(LazyColumn):
         return np.concatenate(parts) if parts else np.empty(0, self._dtype)
 
 
-def signs(values: Any, which: Any) -> npt.NDArray[Any]:
+def signs(values: Any, which: Any) -> AnyArray:
     """+1 where the values equal ``which``, else -1."""
-    out: npt.NDArray[Any] = 2 * np.equal(values, which).astype(np.int8) - np.int8(1)
+    out: AnyArray = 2 * np.equal(values, which).astype(np.int8) - np.int8(1)
     return out
 
 
@@ -132,14 +133,14 @@ def stored_signs(column: LazyColumn, which: Any) -> StoredColumn:
 class Weighted(LazyColumn):
     """Sample weights times class weights."""
 
-    def __init__(self, weight: Column, factors: npt.NDArray[Any], codes: Column) -> None:
+    def __init__(self, weight: Column, factors: AnyArray, codes: Column) -> None:
         super().__init__(len(weight), self._product)
         self._weight, self._factors, self._codes = weight, factors, codes
         checked = not isinstance(weight, LazyColumn) or weight.checked
         self.checked = checked and bool((factors >= 0.0).all() and np.isfinite(factors).all())
 
-    def _product(self, lo: int, hi: int) -> npt.NDArray[Any]:
-        product: npt.NDArray[Any] = self._weight[lo:hi] * self._factors[self._codes[lo:hi]]
+    def _product(self, lo: int, hi: int) -> AnyArray:
+        product: AnyArray = self._weight[lo:hi] * self._factors[self._codes[lo:hi]]
         return product
 
 

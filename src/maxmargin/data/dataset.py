@@ -10,13 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.cached import CachedStorage
 from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
-from maxmargin.data.design import CSRDesign, DenseDesign
+from maxmargin.data.design import CSRDesign, DenseDesign, as_matrix
 from maxmargin.data.manifest import DatasetError, Manifest
 from maxmargin.data.remote import RemoteStorage, require_no_keys
 from maxmargin.data.shard_columns import ShardColumn, pieces
@@ -24,8 +23,6 @@ from maxmargin.data.sharded import ShardedDesign, ascends
 from maxmargin.data.storage import LocalStorage, Source, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.data.writer import SHARD_BYTES, Target, Writer
-
-AnyArray = npt.NDArray[Any]
 
 
 def open(
@@ -410,10 +407,3 @@ def _positions(classes: AnyArray, labels: AnyArray) -> AnyArray:
     if len(codes) and (codes.max() == len(classes) or (classes[codes] != labels).any()):
         raise DatasetError("a label is not one of the classes: the data set was modified.")
     return codes
-
-
-def as_matrix(design: DenseDesign | CSRDesign) -> Any:
-    """The array or the CSR matrix of rows in memory."""
-    if isinstance(design, DenseDesign):
-        return design.X
-    return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)

@@ -210,8 +210,7 @@ class CSRDesign:
 
     def take(self, rows: IntArray) -> CSRDesign:
         """See :class:`TakingDesign`."""
-        whole = sp.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape, copy=False)
-        part = whole[rows]
+        part = as_matrix(self)[rows]
         return CSRDesign.of(part.indptr, part.indices, part.data, part.shape)
 
     @classmethod
@@ -221,6 +220,13 @@ class CSRDesign:
         design.indptr, design.indices, design.data = indptr, indices, data
         design.shape, design.nnz = shape, int(indptr[-1])
         return design
+
+
+def as_matrix(design: DenseDesign | CSRDesign) -> Any:
+    """The array or the CSR matrix of rows in memory."""
+    if isinstance(design, DenseDesign):
+        return design.X
+    return sp.csr_matrix((design.data, design.indices, design.indptr), shape=design.shape)
 
 
 def _check_product(shape: tuple[int, int], W: Array, lo: int, hi: int, out: Array | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import CSRDesign, DenseDesign, as_design, is_design
+from maxmargin.data.design import DenseDesign, as_design, as_matrix, is_design
 from maxmargin.kernels import KernelRows, NystromMap
 from maxmargin.kernels.functions import FloatMatrix
 from maxmargin.kernels.lowrank import ROWS
@@ -62,7 +62,7 @@ class KernelDesign:
         self.features = features
         if not is_design(X):
             checked: Any = as_design(X)
-            X = _matrix(checked)
+            X = as_matrix(checked)
         self.X = X
         self.shape: tuple[int, int] = (int(X.shape[0]), features.n_features)
         self.nnz = self.shape[0] * self.shape[1]
@@ -99,7 +99,7 @@ class KernelDesign:
 
     def take(self, rows: IntArray) -> DenseDesign:
         """See :class:`maxmargin.data.design.TakingDesign`."""
-        some = _matrix(self.X.take(rows)) if is_design(self.X) else self.X[rows]
+        some = as_matrix(self.X.take(rows)) if is_design(self.X) else self.X[rows]
         return DenseDesign(self.features.transform(some))
 
     @property
@@ -119,12 +119,6 @@ class KernelDesign:
         for first in range(lo, hi, ROWS):
             last = min(hi, first + ROWS)
             if is_design(self.X):
-                yield first, last, _matrix(self.X.block(first, last))
+                yield first, last, as_matrix(self.X.block(first, last))
             else:
                 yield first, last, self.X[first:last]
-
-
-def _matrix(rows: DenseDesign | CSRDesign) -> Any:
-    if isinstance(rows, DenseDesign):
-        return rows.X
-    return sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape, copy=False)

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import kmers
+from maxmargin.core.matrices import AnyArray
 from maxmargin.core.vectors import Array, IntArray, with_writable_arrays
 
 Bytes = npt.NDArray[np.uint8]
-AnyArray = npt.NDArray[Any]
-
 #: looking up one word costs about as much as filling this many entries of a table of sums (measured: for
 #: words of up to 8 letters, tables are as fast from 1,300 strings on)
 WORTH_FILLING = 9.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.manifest import Labels
-
-AnyArray = npt.NDArray[Any]
 
 #: maximum number of distinct numbers that are counted; beyond this labels are not treated as classes
 MOST_VALUES = 10_000

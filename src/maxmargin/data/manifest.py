@@ -158,17 +158,17 @@ def decode(content: bytes, where: str) -> Manifest:
     return manifest
 
 
-def manifest_content(storage: Any) -> bytes | None:
-    """The content of the manifest; None if there is no data set."""
+def content_of(storage: Any, name: str = NAME) -> bytes | None:
+    """The content of the manifest or another small file; None if there is none."""
     try:
-        return bytes(storage.content(NAME))
+        return bytes(storage.content(name))
     except FileNotFoundError:
         return None
 
 
 def require_unchanged(storage: Any, before: bytes | None) -> None:
     """Raise an error if the manifest is not that of ``before``."""
-    if manifest_content(storage) != before:
+    if content_of(storage) != before:
         raise DatasetError(
             f"{storage.describe()}: another writer has changed the data set in the meantime. Open it again, "
             "then append."

@@ -7,17 +7,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
-from maxmargin.core.matrices import is_canonical
+from maxmargin.core.matrices import AnyArray, is_canonical
 from maxmargin.core.vectors import IntArray, writable
 from maxmargin.data.dataset import Dataset
-from maxmargin.data.design import CSRDesign
+from maxmargin.data.design import as_matrix
 from maxmargin.data.manifest import ColumnFile
 from maxmargin.data.storage import LocalStorage
-
-AnyArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +86,6 @@ def mapped_rows(data: Dataset) -> MappedRows | None:
     if not local or not all(np.dtype(file.dtype).isnative for file in files):
         return None
     for _, _, chunk in data.design.chunks(0, manifest.rows):  # this also checks their content
-        assert isinstance(chunk, CSRDesign)
-        parts = chunk.data, chunk.indices, chunk.indptr
-        if not is_canonical(sp.csr_matrix(parts, shape=chunk.shape, copy=False)):
+        if not is_canonical(as_matrix(chunk)):
             return None
     return MappedRows(data.path, files, manifest.n_features, 0, manifest.rows)

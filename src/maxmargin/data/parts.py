@@ -17,16 +17,14 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.checks import check_sizes
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.labels import MOST_VALUES
-from maxmargin.data.manifest import ColumnFile, Labels, Manifest, Shard, decode
+from maxmargin.data.manifest import ColumnFile, Labels, Manifest, Shard, content_of, decode
 from maxmargin.data.storage import Storage, storage_for
 from maxmargin.data.writer import PARTS, RECORD, SHARD_BYTES, ColumnWriter, Target, Writer, token
-
-AnyArray = npt.NDArray[Any]
 
 #: numbers that are changed at a time, when a column is written again
 _STEP = 1 << 21
@@ -211,21 +209,16 @@ def record_of(name: str) -> str:
 
 def is_complete(storage: Storage, name: str) -> bool:
     """Whether a part was written."""
-    try:
-        storage.content(record_of(name))
-    except FileNotFoundError:
-        return False
-    return True
+    return content_of(storage, record_of(name)) is not None
 
 
 def _read(storage: Storage, name: str) -> Manifest | None:
     """The manifest of a part; None if it has no rows."""
-    try:
-        content = storage.content(record_of(name))
-    except FileNotFoundError:
+    content = content_of(storage, record_of(name))
+    if content is None:
         raise FileNotFoundError(
             f"{storage.describe()} has no part {name!r}: it was not written, or another commit removed it."
-        ) from None
+        )
     return None if content == b"null" else decode(content, storage.describe(record_of(name)))
 
 

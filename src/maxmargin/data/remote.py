@@ -19,13 +19,12 @@ from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
-import numpy.typing as npt
 
 from maxmargin.core.engine import pickles_stay_in_memory
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.manifest import NAME, DatasetError, require_unchanged
 from maxmargin.files.retries import PAUSES, tried
 
-AnyArray = npt.NDArray[Any]
 T = TypeVar("T")
 
 LOG = logging.getLogger("maxmargin.data")

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.columns import LazyColumn
 from maxmargin.data.manifest import ColumnFile, DatasetError, Shard
 from maxmargin.data.storage import Source
-
-AnyArray = npt.NDArray[Any]
 
 
 def pieces(starts: list[int], lo: int, hi: int) -> Iterator[tuple[int, int, int]]:

@@ -14,22 +14,19 @@ import bisect
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate as running
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import check_columns, check_dense, check_entries
+from maxmargin.core.matrices import AnyArray, check_columns, check_dense, check_entries
 from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign, has_repeats
 from maxmargin.data.manifest import DatasetError, Manifest, Shard
 from maxmargin.data.reading_ahead import read_ahead
 from maxmargin.data.shard_columns import Known, pieces
 from maxmargin.data.storage import Sections, Source
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes of features in use at a time; the same amount is prefetched
 CHUNK_BYTES = 32 << 20
@@ -213,7 +210,8 @@ class ShardedDesign:
             if all(self._is_near(files, span) for span in spans):
                 yield from (self._chunk(files, span) for span in spans)
             else:
-                yield from read_ahead(partial(self._loaded, files), spans, self._storage.depth)
+                load = partial(self._chunk, files, wait=True)
+                yield from read_ahead(load, spans, self._storage.depth)
 
     def _is_near(self, files: Sections, span: tuple[int, int]) -> bool:
         """Whether the ends of a chunk are in the page cache; it then needs no prefetch."""
@@ -226,19 +224,12 @@ class ShardedDesign:
         return True
 
     def _chunk(
-        self, files: Sections, span: tuple[int, int]
+        self, files: Sections, span: tuple[int, int], wait: bool = False
     ) -> tuple[int, int, DenseDesign | CSRDesign]:
+        """The rows of a span; with ``wait`` after they are in memory."""
         parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
-        return *span, self._joined(parts, copy=False)
-
-    def _loaded(
-        self, files: Sections, span: tuple[int, int]
-    ) -> tuple[int, int, DenseDesign | CSRDesign]:
-        """The chunk, after waiting until it is in memory."""
-        parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
-        for part in parts:
-            for section in part:
-                self._storage.load(section)
+        for section in chain.from_iterable(parts) if wait else ():
+            self._storage.load(section)
         return *span, self._joined(parts, copy=False)
 
     def _read(

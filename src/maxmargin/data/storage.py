@@ -28,11 +28,9 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.manifest import LARGEST, NAME, DatasetError, require_unchanged
-
-AnyArray = npt.NDArray[Any]
 
 _PAGE = 4096
 #: maximum number of open files: the columns of two shards

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.batches import CheckedBatch, about, uniform
 from maxmargin.data.labels import LabelBook
 from maxmargin.data.manifest import (
@@ -27,12 +27,10 @@ from maxmargin.data.manifest import (
     Manifest,
     Shard,
     checksum,
+    content_of,
     decode,
-    manifest_content,
 )
 from maxmargin.data.storage import Storage
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes of features after which a shard ends
 SHARD_BYTES = 128 << 20
@@ -51,7 +49,7 @@ class Target:
     """A data set that is about to be replaced or extended: its manifest, and the files that are there."""
 
     def __init__(self, storage: Storage) -> None:
-        self.storage, self._before = storage, manifest_content(storage)
+        self.storage, self._before = storage, content_of(storage)
         self._names = storage.sizes()
 
     def new(self, overwrite: bool) -> Target:

@@ -25,13 +25,12 @@ from maxmargin.core.result import (
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
-from maxmargin.estimators.blas_threads import limit_blas, one_blas_thread
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
-from maxmargin.estimators.nested import granted_jobs
 from maxmargin.estimators.parameters import NamedParameters, require_object
 from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
+from maxmargin.estimators.threads import granted_jobs, limit_blas, one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
 from maxmargin.solvers.base import Solver
@@ -64,6 +63,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     random_state: Any
     n_jobs: int | None
     engine: Any
+    warm_start: bool
 
     objective_: float
     lower_bound_: float
@@ -140,6 +140,11 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
             result = at_point(result, risk, regularizer, self.C, stopping, returned(result.w))
         self._keep([*after, result])
         return result
+
+    def _previous_weights(self, name: str, shape: tuple[int, ...]) -> Array | None:
+        """The weights of the previous fit, if ``warm_start`` and their shape is right for this problem."""
+        found: Array | None = getattr(self, name, None) if self.warm_start else None
+        return found if found is not None and found.shape == shape else None
 
     def _keep(self, results: Sequence[SolveResult]) -> None:
         """Store the certificate of all problems together."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from maxmargin.core.engine import Engine, TaskEngine
+from maxmargin.core.matrices import AnyArray
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import CHUNK
 from maxmargin.data.dataset import Dataset
@@ -28,7 +28,6 @@ BYTES, WAVE = 2**24, 64
 #: attributes that no prediction needs: they belong to this process, or grow with the samples
 _NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers")
 
-AnyArray = npt.NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

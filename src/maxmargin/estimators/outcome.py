@@ -33,6 +33,8 @@ ADVICE = {
     "time.",
     "one pass": "Use another schedule of the solver, or loosen tol.",
     "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
+    "searched": "With rescaling='slack', the search for the argmax may leave a gap: define loss_step or "
+    "slack_augmented_inference in the task, use rescaling='margin', or loosen tol.",
     "rounding": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
     "lower_only": "Use exact inference, or return an upper bound with the output (maxmargin.tasks.Bounded).",
     "measured": "Use a positive semidefinite kernel, such as 'rbf', for a certified gap.",
@@ -198,7 +200,9 @@ def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | 
     own_goal = hasattr(estimator, "restricted_gap_") or hasattr(estimator, "probabilistic_bound_")
     if reason == "gap" and own_goal and estimator.certificate_ in ("restricted", "measured"):
         return None
-    return _kind(reason, estimator.certificate_, estimator.max_iter)
+    kind = _kind(reason, estimator.certificate_, estimator.max_iter)
+    slack = getattr(estimator, "rescaling", None) == "slack"
+    return "searched" if kind == "stalled" and slack else kind
 
 
 def _kind(reason: str, certificate: str, max_iter: int | None) -> str:
@@ -219,6 +223,7 @@ def _cause(kind: str, estimator: Any) -> str:
     return {
         "one pass": f"ended after the one pass of the schedule, {before}",
         "stalled": f"stalled {before}",
+        "searched": f"stalled {before}",
         "rounding": f"stopped because rounding errors may exceed tol={estimator.tol!r}",
         "lower_only": "without an upper bound, because inference may miss the maximum",
         "measured": "without a lower bound, because the kernel is not positive semidefinite",

@@ -24,12 +24,13 @@ from maxmargin.data.columns import (
     signs,
     stored_signs,
 )
-from maxmargin.data.dataset import Dataset, as_matrix
+from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import (
     CSRDesign,
     DenseDesign,
     Design,
     as_design,
+    as_matrix,
     is_design,
     largest_square,
 )
@@ -83,9 +84,14 @@ class Classes:
         return stored_signs(self.labels, self.values[k])
 
 
+def is_path(X: Any) -> bool:
+    """Whether this is a string or a path instead of data."""
+    return isinstance(X, str | bytes) or hasattr(X, "__fspath__")
+
+
 def require_no_path(X: Any) -> None:
     """Raise TypeError for the name of a file where data are expected."""
-    if isinstance(X, str | bytes) or hasattr(X, "__fspath__"):
+    if is_path(X):
         shown = repr(X) if len(repr(X)) <= 200 else repr(X)[:197] + "..."
         raise TypeError(
             f"X must be data, but it is {shown}, a {type(X).__name__}. To train on a data set on disk, "
@@ -139,10 +145,7 @@ def training(
         return Training(X, labels, check_weights(sample_weight, n))
     if y is not None and data.y is not None:
         raise ValueError("y is given, but the data set has labels of its own: leave out y.")
-    if sample_weight is not None and data.weight is not None:
-        raise ValueError(
-            "sample_weight is given, but the data set has weights of its own: leave it out."
-        )
+    require_one_weight(sample_weight, data.weight)
     labels = _labels(y if data.y is None else StoredColumn(data.y), n, estimator, numeric)
     weight = (
         _weights(sample_weight, n) if data.weight is None else StoredColumn(data.weight, np.float64)
@@ -184,15 +187,20 @@ def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     examples, labels, weight = X.load()
     if y is not None and labels is not None:
         raise ValueError("y is given, but the data set has labels of its own: leave y out.")
-    if sample_weight is not None and weight is not None:
-        raise ValueError(
-            "sample_weight is given, but the data set has weights of its own: leave it out."
-        )
+    require_one_weight(sample_weight, weight)
     return (
         examples,
         y if labels is None else labels,
         sample_weight if weight is None else weight,
     )
+
+
+def require_one_weight(given: Any, own: Any) -> None:
+    """Raise ValueError for sample weights beside those of a data set."""
+    if given is not None and own is not None:
+        raise ValueError(
+            "sample_weight is given, but the data set has weights of its own: leave it out."
+        )
 
 
 def scored(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.stored_values import count, floats, integers, number
-from maxmargin.data.design import CSRDesign, DenseDesign, as_design
+from maxmargin.data.design import as_design, as_matrix
 from maxmargin.duals.loaded_rows import LoadedRows
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.duals.rows import Rows
@@ -37,11 +37,11 @@ def stream_values(stream: SupportStream) -> dict[str, Any]:
     held = stream.held
     if held is None:
         return out | {"rows": None}
-    design = held.design
-    X: Any = design.X if isinstance(design, DenseDesign) else None
-    if isinstance(design, CSRDesign):
-        X = sp.csr_matrix((design.data, design.indices, design.indptr), design.shape, copy=False)
-    rows = {"X": X, "y": np.asarray(held.rows.y), "weight": np.asarray(held.rows.weight)}
+    rows = {
+        "X": as_matrix(held.design),
+        "y": np.asarray(held.rows.y),
+        "weight": np.asarray(held.rows.weight),
+    }
     return out | {"rows": {**rows, "index": np.asarray(held.index), "alpha": stream.alpha}}
 
 

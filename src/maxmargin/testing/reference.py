@@ -84,9 +84,7 @@ def binary_objective(
         parts.extend((s[rows] * np.maximum(0.0, 1.0 - y[rows] * scores)).tolist())
     if len(parts) != len(y):
         raise ValueError(f"X has {len(parts)} rows, but y_signed has {len(y)} labels")
-    penalty = _half_square(w)
-    if penalize_intercept:
-        penalty += 0.5 * (b / intercept_scaling) ** 2
+    penalty = _penalty(w, b, intercept_scaling, penalize_intercept)
     return penalty + C * math.fsum(parts)
 
 
@@ -204,9 +202,7 @@ def regression_objective(
     b = float(np.asarray(intercept, dtype=np.float64).reshape(()))
     off = np.abs(target - np.asarray(X @ w).ravel() - b)
     losses = np.maximum(0.0, off - np.asarray(epsilon, dtype=np.float64)) ** (2 if squared else 1)
-    penalty = _half_square(w)
-    if penalize_intercept:
-        penalty += 0.5 * (b / intercept_scaling) ** 2
+    penalty = _penalty(w, b, intercept_scaling, penalize_intercept)
     return penalty + C * math.fsum(example_weights(weight, len(target)) * losses)
 
 
@@ -398,6 +394,10 @@ def objective(
     """``|w|^2 / 2 + C sum_i weight_i values_i``, with correctly rounded sums."""
     weights = example_weights(weight, len(values)).tolist()
     return _half_square(w) + C * math.fsum(s * v for s, v in zip(weights, values, strict=True))
+
+
+def _penalty(w: Array, b: float, scaling: float, penalized: bool) -> float:
+    return _half_square(w) + (0.5 * (b / scaling) ** 2 if penalized else 0.0)
 
 
 def _half_square(w: Array) -> float:

@@ -80,6 +80,8 @@ class OnDisk:
 
     def part(self, lo: int, hi: int) -> Samples | Sequences:
         """The samples or sequences ``lo .. hi-1`` in memory."""
+        from maxmargin.data.design import as_matrix
+
         data = self.data
         weight = None if data.weight is None else np.asarray(data.weight[lo:hi])
         if data.ragged:
@@ -87,15 +89,7 @@ class OnDisk:
             return Sequences(X, None if labels is None else [y.tolist() for y in labels], weight)
         y = None if data.y is None else np.asarray(data.y[lo:hi])
         group = None if data.group is None else np.asarray(data.group[lo:hi])
-        return Samples(self._matrix(lo, hi), y, weight, group, data.feature_names)
-
-    def _matrix(self, lo: int, hi: int) -> Matrix:
-        import scipy.sparse as sp
-
-        block: Any = self.data.block(lo, hi)
-        if self.data.layout == "dense":
-            return block.X  # type: ignore[no-any-return]
-        return sp.csr_matrix((block.data, block.indices, block.indptr), shape=block.shape)
+        return Samples(as_matrix(data.block(lo, hi)), y, weight, group, data.feature_names)
 
     def __len__(self) -> int:
         return len(self.data)

@@ -9,13 +9,11 @@ from itertools import islice
 from typing import Any, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.formats.compressed import Span, lines_before, opened_text, plain_name
 from maxmargin.data.formats.parquet import Features
 from maxmargin.data.manifest import checksum
-
-AnyArray = npt.NDArray[Any]
 
 #: lines that are converted to numbers at a time
 LINES = 1_000

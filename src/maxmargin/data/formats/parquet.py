@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-AnyArray = npt.NDArray[Any]
+from maxmargin.core.matrices import AnyArray
 
 #: rows read at a time
 ROWS = 1 << 16

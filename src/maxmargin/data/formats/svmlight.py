@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
+from maxmargin.core.matrices import AnyArray
 from maxmargin.data.formats.compressed import Span, lines_before, opened
 from maxmargin.data.manifest import shown
-
-AnyArray = npt.NDArray[Any]
 
 #: bytes of text parsed at a time
 TEXT_BYTES = 16 << 20

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.matrices import checked_csr, first_not_finite, is_finite, numbered
@@ -14,8 +13,6 @@ from maxmargin.core.vectors import IntArray
 from maxmargin.data.tokens.name_columns import in_final_order, new_names, token_matrix
 from maxmargin.data.tokens.token_features import cut
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-
-AnyArray = npt.NDArray[Any]
 
 #: tokens, entries of matrices, and sequences after which a batch ends
 BATCH_TOKENS, BATCH_ENTRIES, BATCH_SEQUENCES = 2**15, 2**20, 2**14

@@ -36,9 +36,9 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, Design, largest_square, shard_bounds
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.estimators.base import _seed, stopping_rule
-from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import free_intercepts
+from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.kernels import EmpiricalMap, FromCallable, Nystrom, NystromMap
 from maxmargin.kernels.extent import warn_of_no_kernel
 from maxmargin.kernels.lowrank import whole_map

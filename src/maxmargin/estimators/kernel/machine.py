@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import is_design
+from maxmargin.data.design import as_matrix, is_design
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.kernel.classes import interrupted
 from maxmargin.estimators.kernel.lowrank import check_landmarks
@@ -38,7 +38,6 @@ class KernelMachine(CertifiedEstimator):
     method: Any
     memory: int
     max_kernel_values: float
-    warm_start: bool
     #: workers are threads
     engine = "threads"
     #: names of methods; None for all
@@ -88,7 +87,7 @@ class KernelMachine(CertifiedEstimator):
 
     def _inputs(self, design: Any) -> tuple[Any, Kernel]:
         """The rows of validated data, and the kernel. Rows of given kernel values are their indices."""
-        X = design.X if not hasattr(design, "indptr") else _sparse(design)
+        X = as_matrix(design)
         if self._given:
             _check_square(X)
             values = GramValues(X, positive_semidefinite=_symmetric(X))
@@ -202,12 +201,6 @@ def _symmetric(K: Any) -> bool:
     return all(
         float(np.abs(K[k : k + STEP] - K[:, k : k + STEP].T).max()) <= allowed for k in steps
     )
-
-
-def _sparse(design: Any) -> Any:
-    """The CSR matrix of validated data."""
-    arrays = (design.data, design.indices, design.indptr)
-    return sp.csr_matrix(arrays, shape=design.shape, copy=False)
 
 
 def _variance(X: Any) -> float:

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.engines import worker_count
-from maxmargin.estimators.blas_threads import one_blas_thread
-from maxmargin.estimators.nested import granted_jobs
+from maxmargin.estimators.threads import granted_jobs, one_blas_thread
 from maxmargin.kernels import RBF, FromCallable, Kernel, KernelRows, center_of
 from maxmargin.kernels.thin import is_thin, thin_squares
 

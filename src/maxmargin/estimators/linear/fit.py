@@ -32,7 +32,6 @@ class LinearFit(CertifiedEstimator):
     """Base class of linear estimators."""
 
     solver: Any
-    warm_start: bool
     coef_: Array
     intercept_: Array
 

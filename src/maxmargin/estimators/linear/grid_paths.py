@@ -24,7 +24,7 @@ from maxmargin.estimators.base import _seed, stopping_rule
 from maxmargin.estimators.grid_table import CellId, Done
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_plan import Grid
-from maxmargin.estimators.nested import granted_jobs
+from maxmargin.estimators.threads import granted_jobs
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers.auto import AutoOnPath, PathPoint
 from maxmargin.solvers.minimization import solve

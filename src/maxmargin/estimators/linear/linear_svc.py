@@ -222,7 +222,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
             )
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> StreamBatch:
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -240,6 +240,4 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
         model = linear_model(self, rows, Classes(self.classes_, codes, counts))
-        return StreamBatch(
-            rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
-        )
+        return StreamBatch(rows.design, model)

@@ -17,7 +17,6 @@ from sklearn.utils.validation import _check_sample_weight
 
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
@@ -29,6 +28,7 @@ from maxmargin.estimators.linear.grid_scores import CellScorer
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.validation import loaded, require_two_classes
 
 

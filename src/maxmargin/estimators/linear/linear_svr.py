@@ -164,13 +164,10 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         first = not hasattr(self, "_streams")
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> StreamBatch:
         check_streamable(self)
         rows = training(self, X, y, sample_weight, numeric=True, reset=first)
-        model = regression_model(self, rows, None)
-        return StreamBatch(
-            rows.design, model.targets, model.weight, model.loss, model.intercept, model.attributes
-        )
+        return StreamBatch(rows.design, regression_model(self, rows, None))
 
     @chunked
     @documented

@@ -241,12 +241,11 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
     def _start(self, n_features: int, intercept: float, weights: Weighing) -> Start | None:
         """The weights of the previous fit, if their shape is right for this problem."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        if self.coef_.shape != (1, n_features):
+        coef = self._previous_weights("coef_", (1, n_features))
+        if coef is None:
             return None
         tail = self.intercept_ / intercept if intercept != 0.0 else np.empty(0)
-        return Start(weights.learned(np.concatenate([self.coef_[0], tail])))
+        return Start(weights.learned(np.concatenate([coef[0], tail])))
 
     @chunked
     @documented

@@ -78,6 +78,10 @@ def _balanced_error(tp: float, fp: float, fn: float, tn: float) -> float:
     return 0.5 * (fn / (tp + fn) + fp / (fp + tn))
 
 
+#: metrics that are sums over samples
+_OF_ROWS = {"error": _error, "balanced_error": _balanced_error}
+
+
 def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) -> ScoreLoss:
     """The loss of a metric for these labels, -1 and +1."""
     if rescaling not in ("margin", "slack"):
@@ -92,10 +96,9 @@ def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) ->
     loss.check_labels(y)
     if rescaling == "margin":
         return loss
-    of_rows = {"error": _error, "balanced_error": _balanced_error}
     table: Any = loss if isinstance(loss, ConfusionMatrixLoss) else None
     if isinstance(measure, str):
-        table = of_rows.get(measure, table)
+        table = _OF_ROWS.get(measure, table)
     if table is None:
         named = "the ROC AUC" if measure == "roc_auc" else repr(measure)
         raise ValueError(
@@ -155,7 +158,7 @@ def measured(
     P, n = float(np.sum(weight[positive])), float(np.sum(weight))
     if measure == "roc_auc":
         _require_both(measure, P, n)
-        return _roc_auc(scores, positive, weight)
+        return float(roc_auc_score(positive, scores, sample_weight=weight))
     if isinstance(measure, str) and measure in ("prbep", "precision_at_k", "recall_at_k"):
         count = P if measure == "prbep" else float(_given(k))
         if count > n:
@@ -176,11 +179,8 @@ def measured(
         return 1.0 - float(measure(*(round(count) for count in (tp, fp, fn, tn))))
     if measure in ("balanced_error", "q"):
         _require_both(measure, P, n)
-    of_rows = {"error": _error, "balanced_error": _balanced_error}
-    loss: Any = of_rows[measure] if measure in of_rows else _LOSSES[measure](beta, k)
-    return 1.0 - float(
-        (loss.loss if isinstance(loss, ConfusionMatrixLoss) else loss)(tp, fp, fn, tn)
-    )
+    table: Any = _OF_ROWS.get(measure) or _LOSSES[measure](beta, k)
+    return 1.0 - float(getattr(table, "loss", table)(tp, fp, fn, tn))
 
 
 def best_threshold(
@@ -255,10 +255,6 @@ def _hits(scores: Array, positive: Any, weight: Array, count: float) -> float:
     above, tied = scores > scores[last], scores == scores[last]
     share = (count - np.sum(weight[above])) / np.sum(weight[tied])
     return float(np.sum(weight[above & positive]) + share * np.sum(weight[tied & positive]))
-
-
-def _roc_auc(scores: Array, positive: Any, weight: Array) -> float:
-    return float(roc_auc_score(positive, scores, sample_weight=weight))
 
 
 def counts_rows(loss: ScoreLoss | None, rescaling: str) -> bool:

@@ -31,7 +31,7 @@ from maxmargin.estimators.linear.queries import (
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.scikit import RegressorMixin
 from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
-from maxmargin.estimators.weights import Weighing, weigh
+from maxmargin.estimators.weights import weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
@@ -173,6 +173,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         self.n_queries_ = 1 if groups is None else len(np.unique(np.asarray(groups)))
         design = compact(rows.design)
         weights = weigh(self, design.shape[1], getattr(self, "feature_names_in_", None))
+        previous = self._previous_weights("coef_", design.shape[1:])
         with self._workers() as engine:
             risk = ScoreRisk(
                 design if problem.order is None else take(design, problem.order),
@@ -187,19 +188,13 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 if isinstance(self.solver, str) and self.solver == "auto"
                 else self.solver,
                 regularizer=weights.norm,
-                start=self._start(design.shape[1], weights),
+                start=None if previous is None else Start(weights.learned(previous)),
                 fitted=lambda w: {"coef_": weights.whole(w)},
                 data=data,
                 keeping=keeping,
             )
         self.coef_ = weights.whole(result.w)
         return self
-
-    def _start(self, n_features: int, weights: Weighing) -> Start | None:
-        """The weights of the previous fit, if their shape is right for this problem."""
-        if self.warm_start and hasattr(self, "coef_") and self.coef_.shape == (n_features,):
-            return Start(weights.learned(self.coef_))
-        return None
 
     @chunked
     @documented

@@ -20,8 +20,8 @@ from maxmargin.data.dataset import Dataset
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.base import CertifiedEstimator, _as_dict, _seed, stopping_rule
+from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.weights import given_weight_parameters
-from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -32,15 +32,10 @@ BLOCK, RECORDS = 2**16, 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamBatch:
-    """Samples of a stream with their labels: one problem for each target."""
+    """Samples of a stream, and their problems."""
 
     design: Design
-    targets: tuple[Any, ...]
-    weight: Any
-    loss: ScoreLoss
-    intercept: float
-    #: attributes of the estimator from the flat weights of the problems
-    attributes: Any
+    model: LinearModel
 
     def parts(self) -> Iterator[tuple[DenseDesign | CSRDesign, int, int]]:
         """The samples in memory, one range at a time."""
@@ -69,23 +64,23 @@ class PartialFit(CertifiedEstimator):
 
     max_support: int
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> StreamBatch:
+    def _batch(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> StreamBatch:
         raise NotImplementedError
 
     def _learn(self, batch: StreamBatch) -> Self:
         """Learn from the samples of a batch once."""
-        streams = self._open(batch)
+        streams, model = self._open(batch), batch.model
         number = getattr(self, "n_iter_", 0) if hasattr(self, "_streams") else 0
         rng = np.random.default_rng([_seed(self.random_state), number])
         try:
             for rows, lo, hi in batch.parts():
-                weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
-                for stream, target in zip(streams, batch.targets, strict=True):
+                weight = np.asarray(model.weight[lo:hi], dtype=np.float64)
+                for stream, target in zip(streams, model.targets, strict=True):
                     stream.feed(rows, np.asarray(target[lo:hi]), weight, rng)
         finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
-        self.__dict__.update(batch.attributes([stream.w.copy() for stream in streams]))
+        self.__dict__.update(model.attributes([stream.w.copy() for stream in streams]))
         self.n_iter_ = number + 1
         self.n_seen_ = streams[0].n_seen
         self.n_support_ = sum(stream.n_support for stream in streams)
@@ -101,31 +96,32 @@ class PartialFit(CertifiedEstimator):
             raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C={self.C!r}: C must be a positive number.")
-        if batch.loss.dual_terms(np.asarray(batch.targets[0][:1])) is None:
+        model = batch.model
+        if model.loss.dual_terms(np.asarray(model.targets[0][:1])) is None:
             raise TypeError(
-                f"partial_fit keeps one dual variable per sample, but the loss {type(batch.loss).__name__} "
+                f"partial_fit keeps one dual variable per sample, but the loss {type(model.loss).__name__} "
                 "does not define them: implement dual_terms(y), or use fit."
             )
         d = batch.design.shape[1]
         streams: list[SupportStream] | None = getattr(self, "_streams", None)
         if streams is None:
-            new = (batch.loss, d, float(self.C), batch.intercept, int(self.max_support))
-            return [SupportStream(*new) for _ in batch.targets]
-        self._check_same(streams, batch)
+            new = (model.loss, d, float(self.C), model.intercept, int(self.max_support))
+            return [SupportStream(*new) for _ in model.targets]
+        self._check_same(streams, model)
         for stream in streams:
             stream.max_support = int(self.max_support)
             if stream.C != self.C:
                 stream.rescale(float(self.C))
         return streams
 
-    def _check_same(self, streams: list[SupportStream], batch: StreamBatch) -> None:
+    def _check_same(self, streams: list[SupportStream], model: LinearModel) -> None:
         known = streams[0]
         same = (
-            len(streams) == len(batch.targets)
-            and known.intercept == batch.intercept
-            and type(known.loss) is type(batch.loss)
+            len(streams) == len(model.targets)
+            and known.intercept == model.intercept
+            and type(known.loss) is type(model.loss)
             and all(
-                np.array_equal(value, getattr(batch.loss, name))
+                np.array_equal(value, getattr(model.loss, name))
                 for name, value in vars(known.loss).items()
             )
         )
@@ -186,9 +182,10 @@ class PartialFit(CertifiedEstimator):
         losses, count, total = np.zeros(len(streams)), 0, 0.0
         for batch in self._batches(X, y, sample_weight):
             for rows, lo, hi in batch.parts_or_whole():
-                weight = np.asarray(batch.weight[lo:hi], dtype=np.float64)
+                weight = np.asarray(batch.model.weight[lo:hi], dtype=np.float64)
                 count, total = count + hi - lo, total + float(weight.sum())
-                for k, (stream, target) in enumerate(zip(streams, batch.targets, strict=True)):
+                pairs = zip(streams, batch.model.targets, strict=True)
+                for k, (stream, target) in enumerate(pairs):
                     part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
                     share = (hi - lo) / max(1, stream.n_seen)
                     negligible = share * negligible_fraction(stream.n_seen) * norms[k] / stream.C
@@ -219,7 +216,7 @@ class PartialFit(CertifiedEstimator):
         for item in X:
             if not isinstance(item, tuple) or len(item) not in (2, 3):
                 raise ValueError("batches must be tuples (X, y) or (X, y, sample_weight).")
-            yield self._batch(item[0], item[1], item[2] if len(item) == 3 else None, first=False)
+            yield self._batch(*item, first=False)
 
 
 def penalizes_all(estimator: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, overload
 
@@ -226,8 +226,7 @@ class ChainDecision:
         X, y = self._loaded(X, y)
         rows, counts = self._stack(X, lengths)
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
-        with in_terms_of_labels():
-            predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
+        predicted = [self.classes_[k] for k in self._codes(rows, counts)]
         known = np.array([label is not None for label in truth], dtype=bool)
         if not known.any():
             raise ValueError("there are no labels to calibrate with: all are None, or X is empty.")
@@ -278,10 +277,14 @@ class ChainDecision:
 
     def _flat_max_marginals(self, rows: Any, counts: seq.Lengths) -> Array:
         """Max-marginals of labels for all tokens."""
+        return self._by_label(max_marginals_stacked, rows, counts).max(axis=1)
+
+    def _by_label(self, compute: Callable[..., Array], rows: Any, counts: seq.Lengths) -> Array:
+        """What a function returns for each state of each token, as [token, state of the label, label]."""
         with in_terms_of_labels():
-            flat = max_marginals_stacked(*self._scorer(), rows, counts)
+            flat = compute(*self._scorer(), rows, counts)
         K = len(self.classes_)
-        return flat.reshape(len(flat), self.task_.n_labels // K, K).max(axis=1)  # a label's states
+        return flat.reshape(len(flat), self.task_.n_labels // K, K)
 
     def explain(self, n: int | None = 10, *, feature_names: Any = None) -> TaggerExplanation:
         """Return the largest weights: of the features of each label, and of the transitions.
@@ -402,8 +405,7 @@ class ChainDecision:
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)
         if not truth:
             raise ValueError("all sequences are empty: there is nothing to score.")
-        with in_terms_of_labels():
-            predicted = self._names(predict_stacked(*self._scorer(), rows, counts))
+        predicted = [self.classes_[k] for k in self._codes(rows, counts)]
         return float(np.mean([a == b for a, b in zip(predicted, truth, strict=True)]))
 
 

@@ -151,8 +151,7 @@ class GrammarParser(CertifiedEstimator):
         # encoded once, not at every call of the oracle
         coded = [task.sentence(x) for x in sentences]
         truths = [task.parse(tree) for tree in trees]
-        previous = getattr(self, "coef_", None) if self.warm_start else None
-        start = previous if previous is not None and previous.shape == (dim,) else None
+        start = self._previous_weights("coef_", (dim,))
         with self._workers() as engine:
             risk = TaskRisk(task, coded, truths, dim, sample_weight=weight, engine=engine)
             result = self._minimize(

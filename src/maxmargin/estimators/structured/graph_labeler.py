@@ -157,10 +157,7 @@ class GraphLabeler(CertifiedEstimator):
         task.setup(graphs, codes)
         asked = SimpleNamespace(prior=self.prior, nonnegative=_signed(task, graphs))
         weights = weigh(asked, task.dim)
-        previous = getattr(self, "weights_", None) if self.warm_start else None
-        w0 = None
-        if previous is not None and previous.shape == (task.dim,):
-            w0 = weights.learned(previous)
+        previous = self._previous_weights("weights_", (task.dim,))
         fitted = {
             "classes_": classes,
             "n_features_in_": task.n_features,
@@ -173,7 +170,7 @@ class GraphLabeler(CertifiedEstimator):
                 weights.risk(risk),
                 self._solver(weights),
                 regularizer=weights.norm,
-                start=None if w0 is None else Start(w0),
+                start=None if previous is None else Start(weights.learned(previous)),
                 fitted=lambda w: {**fitted, "weights_": weights.whole(w).copy()},
                 data={"X": X, "y": y},
                 keeping=keeping,

@@ -16,12 +16,12 @@ from maxmargin.estimators.base import (
     _scikit_callbacks,
     _seed,
 )
-from maxmargin.estimators.blas_threads import one_blas_thread
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters, require_object
 from maxmargin.estimators.structured.problem import StructuredProblem
+from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.risks.structured.latent import CompletedRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane
@@ -145,16 +145,14 @@ class LatentStructuredSVM(CertifiedEstimator):
         check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
-        previous: Array | None = getattr(self, "coef_", None) if self.warm_start else None
         with StructuredProblem(self, X, y) as problem:
             if latent is None:
                 latent = _first(problem)
             elif len(latent) != len(y):
                 raise ValueError(f"latent has {len(latent)} values for {len(y)} examples.")
             risk = problem.completed_risk(weight, latent)
-            w0 = None
-            if previous is not None and previous.shape == (problem.dim,):
-                w0 = problem.learned(previous)
+            previous = self._previous_weights("coef_", (problem.dim,))
+            w0 = None if previous is None else problem.weights.learned(previous)
             self.task_ = problem.task
             self._keep_latent(problem, self._run(problem, risk, w0))
         return self
@@ -165,7 +163,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         callbacks, predicting = watchers(self, 0, None, self.max_seconds)
 
         def fitted(w: Array) -> dict[str, Any]:
-            return {"coef_": problem.whole(w), "task_": problem.task}
+            return {"coef_": problem.weights.whole(w), "task_": problem.task}
 
         with (
             _scikit_callbacks(self, fitted, {"X": problem.X, "y": problem.y}) as scikit,
@@ -175,7 +173,7 @@ class LatentStructuredSVM(CertifiedEstimator):
                 risk,
                 self.C,
                 solver=self._solver(problem, risk),
-                regularizer=problem.omega,
+                regularizer=problem.weights.norm,
                 tol=self._tolerance(),
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
@@ -197,12 +195,12 @@ class LatentStructuredSVM(CertifiedEstimator):
             if not hasattr(self.solver, "steps"):
                 raise ValueError(f"solver={self.solver!r}: use 'auto' or a solver object.")
             return self.solver
-        if len(problem.omega.nonnegative) and not risk.signed_sets:
+        if len(problem.weights.norm.nonnegative) and not risk.signed_sets:
             return CuttingPlane()
         return AutoStructured(self.oracle)
 
     def _keep_latent(self, problem: StructuredProblem, result: LatentResult) -> None:
-        self.coef_ = problem.whole(result.w)
+        self.coef_ = problem.weights.whole(result.w)
         self.latent_ = result.latent
         self.objective_ = result.objective
         self.lower_bound_, self.gap_, self.converged_ = -np.inf, np.inf, False
@@ -272,7 +270,7 @@ class LatentStructuredSVM(CertifiedEstimator):
 
 def _first(problem: StructuredProblem) -> list[Any]:
     """Initial latent variables: those that the task chooses, or the best ones at w = 0."""
-    task, w = problem.task, problem.whole(np.zeros(problem.dim))
+    task, w = problem.task, problem.weights.whole(np.zeros(problem.dim))
     latent = []
     for i, (x, y) in enumerate(zip(problem.X, problem.y, strict=True)):
         try:

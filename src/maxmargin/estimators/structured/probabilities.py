@@ -118,10 +118,7 @@ class ChainProbabilities(ChainDecision):
 
     def _flat_marginals(self, rows: Any, counts: seq.Lengths) -> Array:
         """Marginals of labels for all tokens."""
-        with in_terms_of_labels():
-            flat = marginals_stacked(*self._scorer(), rows, counts)
-        K = len(self.classes_)
-        return flat.reshape(len(flat), self.task_.n_labels // K, K).sum(axis=1)  # a label's states
+        return self._by_label(marginals_stacked, rows, counts).sum(axis=1)
 
     def _confidence(self, rows: Any, counts: seq.Lengths) -> Array:
         if self.loss != "logistic" or getattr(self, "calibration_", None) is not None:

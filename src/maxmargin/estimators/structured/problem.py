@@ -12,7 +12,7 @@ import numpy as np
 from maxmargin.core.contract.examples import Examples
 from maxmargin.core.engine import Engine
 from maxmargin.core.user_warnings import warn_user
-from maxmargin.core.vectors import Array, SparseVector
+from maxmargin.core.vectors import SparseVector
 from maxmargin.estimators.base import _seed
 from maxmargin.estimators.structured.kernel_inputs import (
     Mapped,
@@ -74,7 +74,6 @@ class StructuredProblem:
         self.dim: int = int(dim)
         names = getattr(self.task, "feature_names", None)
         self.weights = weigh(svm, self.dim, names)
-        self.omega = self.weights.norm
         self._rescaling: Any = svm.rescaling
         self._expensive = svm.oracle == "expensive"
         self._workers = svm._workers()
@@ -132,14 +131,6 @@ class StructuredProblem:
             weight_map=self.weights.map,
             expensive=self._expensive,
         )
-
-    def whole(self, w: Array) -> Array:
-        """The user-space weights."""
-        return self.weights.whole(w)
-
-    def learned(self, w: Array) -> Array:
-        """The weights in the variables of the solver."""
-        return self.weights.learned(w)
 
     def __enter__(self) -> Self:
         self._engine = self._workers.__enter__()

@@ -307,8 +307,8 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
 
     def _start(self, weights: Any, about: Any, dim: int, *, mapped: bool) -> Start | None:
         """The weights and working sets of the previous fit, if ``warm_start`` and they fit this problem."""
-        previous = getattr(self, "weights_", None) if self.warm_start else None
-        if previous is None or previous.shape != (dim,):
+        previous = self._previous_weights("weights_", (dim,))
+        if previous is None:
             return None
         kept = recall(getattr(self, "_kept", None), about, self._solver(weights))
         if mapped:  # weights_ belongs to other features

@@ -18,7 +18,7 @@ from maxmargin.core.matrices import (
     row_name,
     stacked,
 )
-from maxmargin.data.tokens.token_features import features_of
+from maxmargin.data.tokens.token_features import cut, features_of
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.structured.tokens import as_array, sequence
 from maxmargin.estimators.validation import require_no_path
@@ -228,8 +228,7 @@ def _is_label_list(labels: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"the {type(value).__name__} {cut(value)}"
 
 
 def _flat_labels(parts: Any) -> list[Hashable]:

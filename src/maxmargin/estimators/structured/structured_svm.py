@@ -182,7 +182,9 @@ class StructuredSVM(StructuredStream):
         with StructuredProblem(self, X, y, last) as problem:
             start = None
             if previous is not None and previous.shape == (problem.dim,):
-                start = Start(problem.learned(previous), None if kept is None else kept.sets)
+                start = Start(
+                    problem.weights.learned(previous), None if kept is None else kept.sets
+                )
             given = {"X": X, "y": y, "sample_weight": weight}
             if problem.mapped is not None:
                 given["kernel_rows"] = problem.mapped.features.rows
@@ -312,14 +314,14 @@ class StructuredSVM(StructuredStream):
         more = {"kernel_features_": None if mapped is None else mapped.features}
         result = self._minimize(
             risk,
-            self._solver(risk, problem.omega),
-            regularizer=problem.omega,
+            self._solver(risk, problem.weights.norm),
+            regularizer=problem.weights.norm,
             start=start,
-            fitted=lambda w: {"coef_": problem.whole(w), "task_": self.task_, **more},
+            fitted=lambda w: {"coef_": problem.weights.whole(w), "task_": self.task_, **more},
             data={"X": problem.X, "y": problem.y},
             keeping=keeping,
         )
-        self.coef_, self.kernel_features_ = problem.whole(result.w), None
+        self.coef_, self.kernel_features_ = problem.weights.whole(result.w), None
         forget_kernel(self)
         if mapped is not None:
             mapped.keep(self, result, risk.caps(self.C))

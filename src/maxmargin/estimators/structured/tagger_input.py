@@ -13,7 +13,7 @@ from maxmargin.data.dataset import Dataset
 from maxmargin.data.mapped import mapped_rows
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.structured import sequences as seq
-from maxmargin.estimators.validation import loaded
+from maxmargin.estimators.validation import loaded, require_one_weight
 
 
 class TaggerInput(NamedTuple):
@@ -58,10 +58,7 @@ def tagger_input(tagger: Reading, X: Any, y: Any, lengths: Any, sample_weight: A
 
 
 def _from_disk(tagger: Reading, data: Dataset, sample_weight: Any) -> TaggerInput:
-    if sample_weight is not None and data.weight is not None:
-        raise ValueError(
-            "sample_weight is given, but the data set has weights of its own: leave it out."
-        )
+    require_one_weight(sample_weight, data.weight)
     if data.weight is not None:
         sample_weight = np.asarray(data.weight)
     rows: Any = None

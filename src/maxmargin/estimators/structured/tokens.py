@@ -15,16 +15,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.data.tokens.token_features import cut
+from maxmargin.estimators.validation import is_path
 
 _FORMS = (
     "A sequence is a matrix with a row per token, or a list of tokens; a token is a dict of features, a list "
     "of strings, or a string."
 )
-
-
-def is_path(X: Any) -> bool:
-    """Whether this is a string or a path instead of data."""
-    return isinstance(X, str | bytes) or hasattr(X, "__fspath__")
 
 
 def as_array(x: Any, what: str) -> npt.NDArray[Any]:
