@@ -117,15 +117,15 @@ def one_slack() -> plt.Figure:
 
 
 def sampled() -> plt.Figure:
-    """Figure 1 of Yu and Joachims: seconds against n for both algorithms, and an exact solver."""
-    lines = read("yj-figure-1-r-200")
-    sets = list(dict.fromkeys(f["data"] for f in lines))
+    """Figure 1 of Yu and Joachims: seconds against n for both algorithms, and exact solvers."""
+    lines = read("yj-table-1")
+    sets = [name for name in dict.fromkeys(f["data"] for f in lines) if name != "adult"]
     figure, grid = axes_of([f"{name}: CPU seconds" for name in sets], len(sets))
     names = list(dict.fromkeys(f["method"] for f in lines))
     for axes, data in zip(grid, sets, strict=True):
         for method in names:
             some = [f for f in lines if f["data"] == data and f["method"] == method]
-            axes.plot([f["rows"] for f in some], [f["s"] for f in some], "o-", ms=3, lw=1)
+            axes.plot([f["rows"] for f in some], [f["seconds"] for f in some], "o-", ms=3, lw=1)
         sizes = sorted({f["rows"] for f in lines if f["data"] == data})
         axes.set_xticks(sizes, [f"{n:,.0f}" for n in sizes])
         axes.set_xlabel("n", fontsize=8)

@@ -8,18 +8,22 @@ from benchmarks.common import cpu
 import argparse
 import json
 import warnings
+from typing import Any
 
 from benchmarks.papers import (
     cost,
     curves,
     errata,
     jfy,
+    kernel_fits,
+    malware,
     oca,
     ram,
     ranges,
     ranking,
     table_1,
     table_2,
+    table_3,
     theorems,
     yj,
 )
@@ -28,7 +32,19 @@ from benchmarks.papers.record import Recording, Row, folder, judge_again, row_na
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    modules = (table_1, table_2, jfy, cost, theorems, ranking, oca, curves, ranges, yj, ram, errata)
+    modules: tuple[Any, ...] = (
+        table_1,
+        table_2,
+        jfy,
+        cost,
+        theorems,
+        ranking,
+        oca,
+        table_3,
+        curves,
+        ranges,
+    )
+    modules += (malware, kernel_fits, yj, ram, errata)
     found = {row.id: row for module in modules for row in module.rows()}
     order = row_names()
     unknown = set(found) - set(order)

@@ -58,7 +58,7 @@ def classes(rows: int, form: str) -> Cell:
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=rows)
     X = rng.normal(size=(rows, 5)) + rng.normal(size=(4, 5))[y]
-    planes = np.zeros((rows, 3, 4, 5))
+    planes: Any = np.zeros((rows, 3, 4, 5))
     for i in range(rows):
         for j, wrong in enumerate(np.delete(np.arange(4), y[i])):
             planes[i, j, y[i]], planes[i, j, wrong] = X[i], -X[i]

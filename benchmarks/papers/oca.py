@@ -8,21 +8,16 @@ from benchmarks.common import Bench, Cell
 import functools
 import time
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from benchmarks import problems
-from benchmarks.papers import packages, peers
 from benchmarks.papers.record import (
-    TIE,
     Figures,
     Judgment,
     Row,
-    beside,
     column,
     judged,
-    pick,
     read,
     slope,
     words,
@@ -36,9 +31,6 @@ SETS = {
     "mnist-0-4": (5000, 1e3),
     "a9a": (10_000, 1e4),
 }
-#: rows of the sets where no decomposition method runs
-LARGE = {"covtype-2": 100_000, "ccat": 14_401, "mnist-0-4": 10_000, "a9a": 32_561}
-MUS = (0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 
 
 @functools.lru_cache(maxsize=4)
@@ -72,109 +64,15 @@ def sets(bench: Bench) -> list[str]:
     return ["a9a"] if bench.quick else list(SETS)
 
 
-def cell(name: str, n: int, work: Any, C_mean: float) -> Cell:
-    """One fit, without its weights."""
-    found = peers.solve(work, load(name, n), C_mean / n)
-    return {k: v for k, v in found.items() if k != "w"}
-
-
-def compared(names: tuple[str, ...], bench: Bench, *, large: bool = False) -> Figures:
-    """Fits of several programs on all sets."""
-    out: Figures = []
-    for name in sets(bench):
-        n = LARGE[name] if large and not bench.quick else size(name, bench)
-        for who in names:
-            if not peers.available(who):
-                continue
-            work = functools.partial(cell, name, n, peers.PEERS[who], SETS[name][1])
-            c = bench.inline(f"two classes {name} {n} {who}", work)
-            keep = ("F", "iterations", "support", "seconds", "finished")
-            out.append({"set": name, "rows": n, "program": who, **{k: c.get(k) for k in keep}})
-    return out
-
-
-DECOMPOSITION = ("LIBSVM", "LIBSVM, program", "SVM-light")
-TABLE_3 = tuple(name for name in peers.PEERS if name not in DECOMPOSITION)
-
-
 def there(figures: Figures) -> str:
     """The programs that were run."""
     return "; ".join(dict.fromkeys(f["program"] for f in figures))
-
-
-#: the accurate programs of the paper's comparison, or what stands for them: CPA is the algorithm of BMRM
-OF_THE_PAPER = ("CPA", "LIBOCAS, plain", "SVM-perf", "SVM-light")
 
 
 def rows_of(figures: Figures) -> str:
     """The least and the largest number of rows."""
     rows = [f["rows"] for f in figures]
     return f"{min(rows):,} to {max(rows):,}" if min(rows) < max(rows) else f"{rows[0]:,}"
-
-
-def judge_table_3(figures: Figures) -> Judgment:
-    """OCA against the accurate programs of the paper, by geometric means of ratios of seconds."""
-    ratios: dict[str, list[float]] = {}
-    for f in figures:
-        own = pick(figures, set=f["set"], program="OCA")[0]
-        if f["program"] not in ("OCA", *peers.PASSES_ONLY):
-            ratios.setdefault(f["program"], []).append(f["seconds"] / own["seconds"])
-    means = {k: float(np.exp(np.mean(np.log(v)))) for k, v in ratios.items()}
-    cut = {f["program"] for f in figures if f["F"] is None}
-    texts = [f"{'> ' if k in cut else ''}{v:.2g} ({k})" for k, v in means.items()]
-    figure = f"seconds over those of our OCA, geometric means: {'; '.join(texts)}. Programs: {there(figures)}"
-    theirs = {k: v for k, v in means.items() if k in OF_THE_PAPER}
-    slower = [k for k, v in theirs.items() if v <= TIE]
-    why = f"OCA takes the least time of {', '.join(('OCA', *theirs))}."
-    if slower:
-        why = f"OCA is not clearly faster than {', '.join(slower)}."
-    faster = [k for k, v in means.items() if v < 1.0 / TIE]
-    if faster:
-        why += f" Less time than OCA take {', '.join(faster)}{_why_faster(figures, faster)}"
-    today = beside(means.get("LinearSVC", 1.0), 1.0)
-    return judged(not slower, figure, why, rows_of(figures), reason="our code", today=today)
-
-
-def _why_faster(figures: Figures, faster: list[str]) -> str:
-    """LIBOCAS is the same algorithm: its iterations say what is the algorithm's and what is the code's."""
-    if "LIBOCAS" not in faster:
-        return ": dual coordinate methods."
-    pairs = [
-        (pick(figures, set=f["set"], program="OCA")[0]["iterations"], f["iterations"])
-        for f in pick(figures, program="LIBOCAS")
-    ]
-    texts = ", ".join(f"{a} against {b}" for a, b in pairs)
-    return (
-        f": LIBOCAS is the same algorithm in C (iterations, ours against its: {texts}), so that is the cost "
-        "of our code at so few rows; the others are dual coordinate methods."
-    )
-
-
-def objectives(bench: Bench) -> Figures:
-    """F of the fits of Table 3."""
-    kept = ("set", "rows", "program", "F")
-    return [{k: f[k] for k in kept} for f in compared(TABLE_3, bench, large=True)]
-
-
-def judge_figure_5(figures: Figures) -> Judgment:
-    """F over the least F of the set."""
-    worst: dict[str, float] = {}
-    for f in figures:
-        if f["F"] is not None:
-            least = min(g["F"] for g in pick(figures, set=f["set"]) if g["F"] is not None)
-            worst[f["program"]] = max(worst.get(f["program"], 0.0), f["F"] / least - 1.0)
-    figure = "F above the least F, worst set: " + ", ".join(
-        f"{k}: {v:.1e}" for k, v in worst.items()
-    )
-    passes = [worst[who] for who in peers.PASSES_ONLY if who in worst]
-    good = worst["OCA"] <= peers.TOL and min(passes) > peers.TOL
-    why = (
-        "OCA is within its tolerance of the least objective on every set; ten epochs of SGD (and of Vowpal "
-        "Wabbit, where it was there) are not."
-        if good
-        else "OCA is not within its tolerance everywhere, or SGD is."
-    )
-    return judged(good, figure, why, rows_of(figures))
 
 
 def iterations(bench: Bench) -> Figures:
@@ -192,39 +90,6 @@ def judge_iterations(figures: Figures) -> Judgment:
     good = min(ratios) >= 2.0
     why = "At least twice as many on every set." if good else "Less than twice as many on some set."
     return judged(good, figure, why, "full sets")
-
-
-def mus(bench: Bench) -> Figures:
-    """Iterations of OCA by mu; the last line of a set is our default rule."""
-    out: Figures = []
-    for name in sets(bench)[:2]:
-        n = size(name, bench)
-        for mu in (*MUS, None):
-            work = functools.partial(peers.ours, line_search=True, mu=mu)
-            key = f"mu {name} {n} {mu}"
-            c = bench.inline(key, functools.partial(cell, name, n, work, SETS[name][1]))
-            label = "default" if mu is None else mu
-            out.append(
-                {"set": name, "mu": label, "iterations": c["iterations"], "seconds": c["seconds"]}
-            )
-    return out
-
-
-def judge_mus(figures: Figures) -> Judgment:
-    """At mu = 0.1 at most 1.5 times the least iterations; between 0.01 and 0.2 a factor of at most 2."""
-    texts, over, spread = [], 0.0, 0.0
-    for name in dict.fromkeys(f["set"] for f in figures):
-        its = {f["mu"]: f["iterations"] for f in pick(figures, set=name)}
-        low = [v for mu, v in its.items() if mu != "default" and mu <= 0.2]
-        texts.append(f"{name}: " + ", ".join(f"{v} ({mu})" for mu, v in its.items()))
-        over, spread = max(over, its[0.1] / min(its.values())), max(spread, max(low) / min(low))
-    good = over <= 1.5 and spread <= 2.0
-    why = (
-        f"mu = 0.1 needs at most {over:.2f} times the least iterations; from 0.01 to 0.2 they differ by a "
-        f"factor of up to {spread:.2f}, {'within' if good else 'and the limits are'} 1.5 and 2."
-    )
-    figure = "iterations by mu: " + "; ".join(texts)
-    return judged(good, figure, why, "5,000 and 10,000", far=True)
 
 
 def rows_scaling(bench: Bench) -> Figures:
@@ -392,15 +257,7 @@ def judge_strings(figures: Figures) -> Judgment:
 
 def rows() -> list[Row]:
     """All rows of this paper."""
-    same = (
-        f"; no intercept; relative gap {peers.TOL:g}; at most {peers.LIMIT:g} CPU seconds per fit"
-    )
-    many = ", ".join(f"{k} ({LARGE[k]:,} rows, C on the mean {C:g})" for k, (_, C) in SETS.items())
-    many += (
-        f"{same}; SVM-perf's and Vowpal Wabbit's seconds include reading a file; {packages.NOTES}"
-    )
     return [
-        Row("oca-table-3", lambda b: compared(TABLE_3, b, large=True), judge_table_3, many),
         Row(
             "oca-iterations",
             iterations,
@@ -415,8 +272,6 @@ def rows() -> list[Row]:
             "2 threads; outputs of covertype; fits by dual coordinate ascent over 8 blocks to a gap of 1e-3",
             ("roofline_bandwidth", "blocks_threads", "blocks_cores"),
         ),
-        Row("oca-figure-4", mus, judge_mus, "covtype-2 and ccat as in the row of JFY's Table 2"),
-        Row("oca-figure-5", objectives, judge_figure_5, many),
         Row(
             "oca-figure-6",
             rows_scaling,

@@ -37,7 +37,7 @@ def version(name: str) -> str | None:
         return None
 
 
-def vowpal_wabbit(problem: Problem, C: float) -> Cell:
+def vowpal_wabbit(problem: Problem, C: float, limit: float = 0.0) -> Cell:
     """Online gradient descent with rates per feature. CPU seconds include reading the file once."""
     from vowpalwabbit import Workspace
 
@@ -71,7 +71,7 @@ def _weights(model: str, d: int) -> np.ndarray:
     return w if shrunk is None else w * float(shrunk[1])
 
 
-def skglm(problem: Problem, C: float) -> Cell:
+def skglm(problem: Problem, C: float, limit: float = 0.0) -> Cell:
     """Coordinate descent on the dual with working sets."""
     from skglm import LinearSVC
 
