@@ -124,21 +124,23 @@ def _few(task: str, n: int, k: int, many: int, busy: list[dict[str, float]]) -> 
 
 
 def judge_threads(figures: Figures) -> Judgment:
-    """The gain of parsing, which the claim names, by the work of the busiest thread."""
-    gains = {f["task"]: f["cpu 1"] / f["cpu 2"] for f in figures}
+    """The gain of parsing, which the claim names, by wall time and by the work of the busiest thread."""
+    gains = {f["task"]: (f["wall 1"] / f["wall 2"], f["cpu 1"] / f["cpu 2"]) for f in figures}
     texts = [
-        f"{f['task']} (n = {f['n']:,}): {gains[f['task']]:.2f} (wall time: {f['wall 1'] / f['wall 2']:.2f})"
-        for f in figures
+        f"{f['task']} (n = {f['n']:,}): {wall:.2f} (CPU seconds of the busiest thread: {cpu:.2f})"
+        for f, (wall, cpu) in zip(figures, gains.values(), strict=True)
     ]
-    good = gains["parsing"] >= ALMOST
-    figure = (
-        f"iterations on one thread over the busiest of 2 threads, CPU seconds: {'; '.join(texts)}"
-    )
+    good = min(gains["parsing"]) >= ALMOST
+    figure = f"wall time on one thread over that on two: {'; '.join(texts)}"
     figure += ", bit-identical" if all(f["same"] for f in figures) else ", with other bits"
     load = words([f["load"] for f in figures], ".1f")
-    why = f"Each of 2 threads does {100 / gains['parsing']:.0f} % of the work of parsing. Wall times say "
-    why += f"little at a load of {load} on this machine, whose cores other work shares."
-    return judged(good, figure, why, f"{figures[0]['n']:,}, 2 threads", reason="machine")
+    why = f"Parsing gains {gains['parsing'][0]:.2f} by two threads, at a load of the machine of {load}."
+    if not good:
+        why += (
+            f" For sentences of at most {structured.LONGEST} words a call of the parser takes 0.2 ms, and "
+            "between calls the threads wait for Python's lock."
+        )
+    return judged(good, figure, why, f"{figures[0]['n']:,}, 2 threads", reason="our code")
 
 
 def rows() -> list[Row]:
