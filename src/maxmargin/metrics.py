@@ -137,7 +137,6 @@ def regret_score(
     y_true: Sequence[Any],
     y_pred: Sequence[Any],
     *,
-    sense: str = "minimize",
     normalize: bool = True,
 ) -> float:
     """The regret of decisions: how much more they cost than the optimal decisions. 0 is the best value.
@@ -148,8 +147,6 @@ def regret_score(
         The true costs of each example with an optimal decision; see :class:`maxmargin.tasks.TrueCosts`.
     y_pred : sequence of arrays
         The decision for each example, for instance of ``StructuredSVM.predict``.
-    sense : {"minimize", "maximize"}, default "minimize"
-        "maximize" if the true costs are values.
     normalize : bool, default True
         Whether to divide the sum of the regrets by the sum of the absolute optimal costs. Otherwise, it is
         divided by the number of examples.
@@ -172,18 +169,19 @@ def regret_score(
     >>> from sklearn.metrics import make_scorer
     >>> scoring = make_scorer(regret_score, greater_is_better=False)
     """
-    if sense not in ("minimize", "maximize"):
-        raise ValueError(f"sense must be 'minimize' or 'maximize', got {sense!r}.")
-    spent, best = [], []
+    regret, best = 0.0, []
     for i, (label, decision) in enumerate(zip(y_true, y_pred, strict=True)):
         if not hasattr(label, "costs"):
             raise ValueError(f"y_true[{i}] must be a maxmargin.tasks.TrueCosts, got {type(label)}.")
-        spent.append(np.dot(label.costs, decision))
+        if label.sense not in ("minimize", "maximize"):
+            raise ValueError(
+                f"y_true[{i}] has sense={label.sense!r}: use 'minimize' or 'maximize'."
+            )
         best.append(np.dot(label.costs, label.decision))
+        more = float(np.dot(label.costs, decision) - best[-1])
+        regret += -more if label.sense == "maximize" else more
     if not best:
         raise ValueError("there are no examples.")
-    sign = 1.0 if sense == "minimize" else -1.0
-    regret = sign * float(np.sum(np.subtract(spent, best)))
     size = float(np.abs(best).sum()) if normalize else len(best)
     if size == 0.0:
         raise ValueError("all optimal costs are 0: use normalize=False.")

@@ -231,3 +231,13 @@ def _three_levels():
     X, q = rng.normal(size=(60, 4)), np.repeat(np.arange(6), 10)
     y = np.tile([0, 0, 0, 0, 1, 1, 1, 2, 2, 2], 6)
     return X + 0.3 * y[:, None], y, q
+
+
+@pytest.mark.parametrize("loss", ["ndcg", "map"])
+def test_queries_without_pairs_are_not_scored(loss):
+    X = np.array([[0.0], [1.0], [5.0], [6.0]])
+    y, q = np.array([1.0, 0.0, 1.0, 1.0]), [0, 0, 1, 1]
+    ranker = RankSVM(loss=loss).fit(X, 1.0 - y, q)
+    assert ranker.score(X, y, q) == ranker.score(X[:2], y[:2], q[:2]) < 0.9
+    with pytest.raises(ValueError, match="no query to score"):
+        ranker.score(X[2:], y[2:], q[2:])

@@ -304,3 +304,16 @@ def test_a_sequence_without_a_legal_labeling_is_reported_by_parameter():
         SequenceTagger(forbidden_transitions=forbidden, partial="complete").fit(
             [*X3[:1], np.ones((1, 3))], [*Y3[:1], [None]]
         )
+
+
+@pytest.mark.parametrize(
+    "empty", [[], np.empty(0), np.empty((0, 0)), np.empty((0, 2)), sp.csr_array((0, 2))]
+)
+def test_sequences_without_tokens_have_no_labels(empty):
+    tagger = SequenceTagger().fit(np.eye(2), ["a", "b"], lengths=[1, 1])
+    assert tagger.predict(empty, lengths=[]) == []
+    assert tagger.predict(empty, lengths=[0, 0]) == []  # of all tokens in one list
+    assert tagger.predict([np.eye(2), empty]) == [["a", "b"], []]
+    assert tagger.predict([empty, empty]) == [[], []]
+    with pytest.raises(ValueError, match="3 features"):
+        tagger.predict(np.empty((0, 3)), lengths=[0])

@@ -91,3 +91,15 @@ def test_a_sign_needs_independence_only():
     svc = fit(prior=GaussianPrior(covariance=S), nonpositive=[2])
     assert svc.converged_
     assert svc.coef_[0, 2] <= 0.0
+
+
+def test_masks_select_weights():
+    mask = [True, False, True]
+    by_index = fit(nonnegative=[0, 2], nonpositive=[1])
+    by_mask = fit(nonnegative=mask, nonpositive=~np.array(mask))
+    assert np.array_equal(by_mask.coef_, by_index.coef_)
+    assert (fit(nonnegative=np.zeros(3, dtype=bool)).coef_ == fit().coef_).all()
+    with pytest.raises(ValueError, match=r"nonnegative is a mask of 2 entries.*3 weights"):
+        fit(nonnegative=[True, False])
+    with pytest.raises(ValueError, match="contains True, which is not a weight"):
+        fit(nonnegative=[0, True])

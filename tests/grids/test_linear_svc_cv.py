@@ -25,7 +25,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from maxmargin import LinearSVC, LinearSVCCV
+from maxmargin import LinearSVC, LinearSVCCV, svc_path
 from maxmargin.estimators.linear.grid_paths import order_rows
 from maxmargin.solvers import auto
 from maxmargin.testing import binary_objective
@@ -316,3 +316,14 @@ def test_without_refit_there_is_nothing_to_predict_with() -> None:
     with pytest.raises(NotFittedError):
         search.predict(X)
     assert clone(search).get_params() == search.get_params()
+
+
+@pytest.mark.parametrize(
+    "Cs", [5.0, np.float64(5.0), np.array(5), True, 0, -2, [], [[0.1, 1.0]], [1.0, -1.0]]
+)
+def test_a_number_of_values_is_no_value(Cs):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"give a list of positive numbers.*or how many"):
+        LinearSVCCV(Cs=Cs).fit(X, y)
+    with pytest.raises(ValueError, match="give a list of positive numbers"):
+        svc_path(X, y, Cs)

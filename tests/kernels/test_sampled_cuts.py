@@ -319,6 +319,7 @@ def test_slots_are_given_to_new_planes(monkeypatch, differences):
     monkeypatch.setattr(kernel_span, "MIN_SLOTS", 24)
     monkeypatch.setattr(kernel_span, "MAX_SLOTS", 24)
     narrow = fit(X, y, method, max_iter=60)
+    assert narrow.stop_reason_ == roomy.stop_reason_ == "sampled"
     assert narrow.objective_ == pytest.approx(objective(narrow, X, y), rel=1e-10)
     reported = min(r["objective"] for r in narrow.history_)
     assert narrow.objective_ == pytest.approx(reported, rel=1e-9)

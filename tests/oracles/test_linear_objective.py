@@ -269,14 +269,26 @@ def test_regret():
     Y = [TrueCosts([1.0, 3.0], [1, 0]), TrueCosts([-2.0, -5.0], [0, 1])]
     assert regret_score(Y, [[0, 1], [0, 1]]) == pytest.approx(2 / 6)
     assert regret_score(Y, [[0, 1], [1, 0]], normalize=False) == pytest.approx(5 / 2)
-    values = [TrueCosts([1.0, 3.0], [0, 1])]
-    assert regret_score(values, [[1, 0]], sense="maximize") == pytest.approx(2 / 3)
+    values = [TrueCosts([1.0, 3.0], [0, 1], "maximize")]
+    assert regret_score(values, [[1, 0]]) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match=r"must be a maxmargin\.tasks\.TrueCosts"):
         regret_score([[1, 0]], [[1, 0]])
     with pytest.raises(ValueError, match="normalize=False"):
         regret_score([TrueCosts([0.0], [1.0])], [[1.0]])
     with pytest.raises(ValueError, match="sense"):
-        regret_score(Y, [[0, 1], [0, 1]], sense="max")
+        regret_score([TrueCosts([1.0], [1.0], "max")], [[1.0]])
+
+
+def test_labels_know_whether_their_costs_are_values():
+    X, costs = draw(np.random.default_rng(4), 8, False)
+    task = LinearObjective(POINTS, sense="maximize")
+    Y = task.labels(X, costs)
+    svm = StructuredSVM(task).fit(X, Y)
+    worst = [POINTS[np.argmin(POINTS @ c)] for c in costs]
+    assert regret_score(Y, worst, normalize=False) > 0.0
+    assert -svm.score(X, Y) == pytest.approx(regret_score(Y, svm.predict(X), normalize=False))
+    with pytest.raises(ValueError, match=r"example 0: the task has sense='maximize'.*'minimize'"):
+        StructuredSVM(task).fit(X, LinearObjective(POINTS).labels(X, costs))
 
 
 GOOD = TrueCosts([1.0, 1.0, 2.0, 2.0], [1, 1, 0, 0])

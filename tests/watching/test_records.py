@@ -254,3 +254,14 @@ def test_a_callback_ends_the_cross_validation(search):
     found = make(callbacks=[lambda cell: cell.cell == 5]).fit(*data)
     assert np.isnan(found.cv_results_["mean_test_score"]).any()
     assert found.best_params_["C"] in (0.1, 1.0)
+
+
+def _ends_early(record):
+    if record.iteration == 2:
+        next(iter(()))
+
+
+@pytest.mark.parametrize("make", [LinearSVC, KernelSVC, MeasureSVC])
+def test_an_exhausted_iterator_of_a_callback_is_an_error(make):
+    with pytest.raises(StopIteration):
+        make(callbacks=[_ends_early], tol=1e-6).fit(X, Y)

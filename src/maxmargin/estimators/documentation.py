@@ -91,10 +91,10 @@ fixed : dict, {default}
     constant, is not included in ``objective_``.
 
 nonnegative : list, {default}
-    Features (indices or names) whose weights must not be negative.
+    Features (indices or names, or a boolean mask) whose weights must not be negative.
 
 nonpositive : list, {default}
-    Features (indices or names) whose weights must not be positive.
+    Features (indices or names, or a boolean mask) whose weights must not be positive.
 
 rescaling : {"margin", "slack"}, {default}
     Whether the loss is added to the score of an output ("margin") or multiplies its violation ("slack").

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.interrupts import outermost
+from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.outcome import report_path
 from maxmargin.estimators.watching import Watch
+
+
+def values_of_C(Cs: Any, otherwise: str = "") -> Array:
+    """Validate a list of values of C. A single number is refused: an integer would be a number of values."""
+    values = np.asarray(Cs, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(
+            f"Cs={Cs!r}: give a list of positive numbers, such as [0.1, 1.0]{otherwise}."
+        )
+    return values
 
 
 def fit_path(
@@ -24,9 +35,7 @@ def fit_path(
     ``make(C)`` makes an estimator. ``fit(estimator, previous)`` fits it and returns what the next fit starts
     from; ``previous`` is None for the first.
     """
-    values = [float(C) for C in np.ravel(Cs)]
-    if not values:
-        raise ValueError("Cs is empty: give at least one value of C.")
+    values: list[float] = values_of_C(Cs).tolist()
     fitted: dict[float, Any] = {}
     previous: Any = None
     interrupted = False

@@ -224,6 +224,13 @@ def find_weights(
     """Indices of weights given by index or by name. ``what`` is the name of the parameter, for messages."""
     if isinstance(keys, str) or not isinstance(keys, Iterable):
         raise ValueError(f"{what}={keys!r}: give a list of weights, by index or by name.")
+    keys = list(keys)
+    if keys and all(isinstance(key, bool | np.bool_) for key in keys):
+        if len(keys) != dim:
+            raise ValueError(
+                f"{what} is a mask of {len(keys)} entries, but there are {dim} weights."
+            )
+        return np.flatnonzero(keys)
     place = {} if names is None else {name: k for k, name in enumerate(names)}
     found: list[int] = []
     for key in keys:

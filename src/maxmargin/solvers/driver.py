@@ -112,12 +112,13 @@ class Driver:
         try:
             while True:
                 before = clock()
-                request = steps.send(answer)
+                try:
+                    request = steps.send(answer)
+                except StopIteration:  # the loop has ended; one of a callback or a task is an error
+                    return
                 answer = None  # release it: it may hold the scores of all rows
                 spent["qp"] = spent.get("qp", 0.0) + clock() - before
                 answer = self._answer(request)
-        except StopIteration:
-            return
         except KeyboardInterrupt:
             self.state.stop = "interrupted"
 

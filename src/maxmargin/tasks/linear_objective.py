@@ -73,10 +73,13 @@ class TrueCosts(NamedTuple):
         The true costs (values for ``sense="maximize"``).
     decision : array of shape (n_variables,)
         A feasible decision that is optimal for these costs.
+    sense : {"minimize", "maximize"}, default "minimize"
+        The one of the task.
     """
 
     costs: Any
     decision: Any
+    sense: Literal["minimize", "maximize"] = "minimize"
 
 
 class _Answer(NamedTuple):
@@ -174,7 +177,7 @@ class LinearObjective(Task):
             c = np.asarray(c, dtype=np.float64)
             if c.ndim != 1 or not np.isfinite(c).all():
                 raise ValueError(f"example {i}: the costs must be a vector of finite numbers.")
-            out.append(TrueCosts(c, self._minimize(self._sign * c, x).y))
+            out.append(TrueCosts(c, self._minimize(self._sign * c, x).y, self.sense))
         return out
 
     def predicted_costs(self, x: Any, w: Array) -> Array:
@@ -240,6 +243,11 @@ class LinearObjective(Task):
             costs = np.asarray(y.costs)
             if costs.shape != z.shape or not np.isfinite(costs).all():
                 raise ValueError(f"{len(z)} finite costs are required, got shape {costs.shape}")
+            if y.sense != self.sense:
+                raise ValueError(
+                    f"the task has sense={self.sense!r}, but the label has sense={y.sense!r}. Use "
+                    f"task.labels(X, costs), or TrueCosts(costs, decision, {self.sense!r})"
+                )
         if callable(self.feasible):
             if not priced and not ((z == 0.0) | (z == 1.0)).all():
                 raise ValueError(f"a label without costs must consist of 0 and 1. {hint}")

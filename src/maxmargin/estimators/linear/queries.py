@@ -177,7 +177,7 @@ def list_quality(
 ) -> float:
     """Mean over queries of NDCG@k or of the average precision, as scikit-learn computes them.
 
-    Queries without a relevant sample, or with relevant samples only for the average precision, are skipped.
+    Queries whose samples all have the same y are skipped.
     """
     codes = check_groups(groups, len(y))
     order = np.argsort(codes, kind="stable")
@@ -185,7 +185,7 @@ def list_quality(
     for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
         some = part[weight[part] > 0.0]
         gains = y[some]
-        if len(some) < 2 or not gains.any() or (kind == "map" and gains.all()):
+        if len(some) < 2 or (gains == gains[0]).all():
             continue
         values.append(
             ndcg_score(gains[None], scores[some][None], k=k)

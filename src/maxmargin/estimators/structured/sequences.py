@@ -30,7 +30,8 @@ Lengths = npt.NDArray[np.int64]
 def check_lengths(lengths: Any, n_rows: int) -> Lengths:
     """Validate lengths: their sum must be the number of rows."""
     counts = np.asarray(lengths)
-    if counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
+    integers = np.issubdtype(counts.dtype, np.integer) or counts.shape == (0,)
+    if counts.ndim != 1 or not integers or (counts < 0).any():
         raise ValueError("lengths must be a list of nonnegative integers, one per sequence.")
     if counts.sum() != n_rows:
         raise ValueError(f"lengths add up to {counts.sum()}, but X has {n_rows} rows (tokens).")
@@ -84,7 +85,7 @@ def stack(
     """
     require_no_path(X)
     if lengths is not None:
-        matrix = check_matrix(_one_matrix(X), n_features)
+        matrix = check_matrix(_one_matrix(X, n_features), n_features)
         return Stacked(matrix, check_lengths(lengths, matrix.shape[0]))
     found = _sequences(X)
     if not found:
@@ -106,11 +107,13 @@ def stack(
     return Stacked(matrix, counts, vectorizer, strings)
 
 
-def _one_matrix(X: Any) -> Any:
+def _one_matrix(X: Any, n_features: int | None) -> Any:
     """X as one matrix, which ``lengths`` requires."""
+    matrix = X if sp.issparse(X) else as_array(X, "X")
+    if matrix.shape in ((0,), (0, 0)):  # no tokens, so their features are not known
+        return np.empty((0, n_features or 0))
     if sp.issparse(X):
         return X
-    matrix = as_array(X, "X") if len(X) else np.empty((0, 0))
     if matrix.ndim != 2 or matrix.dtype.kind not in "biufO":
         raise ValueError(
             f"with lengths=, X must be one matrix with a row per token, but it is an array of shape "

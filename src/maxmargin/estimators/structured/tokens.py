@@ -61,6 +61,8 @@ def sequence(x: Any, i: int) -> Any:
 
 def _from_array(x: npt.NDArray[Any], i: int) -> Any:
     numbers = x.dtype.kind in "biuf"
+    if x.shape in ((0,), (0, 0)):  # no tokens, so their features are not known
+        return []
     if x.ndim == 2 and x.dtype.kind not in "US":
         return x if numbers else _as_numbers(x, i)
     if x.ndim == 1 and not numbers:

@@ -11,11 +11,13 @@ G_kl = <g_k, g_l> = sum_j coef_kj s_l(z_kj).
 
 Columns k(z_j, .) of rows that were sampled before are reused while they fit in memory. Slots of planes
 that the bundle has dropped are reused for new ones. Points that still need such a plane become planes
-themselves (:meth:`SampledPlanes.tidy`).
+themselves, and so do aggregates of the bundle, which would need the slots of all their planes
+(:meth:`SampledPlanes.tidy`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +27,7 @@ from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.engine import Engine, SerialEngine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
+from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, frozen, sparsify
 from maxmargin.kernels import KernelRows
 from maxmargin.risks.kernels.columns import HeldColumns
 from maxmargin.risks.kernels.shard import Basis, PlanePart, PlaneShard
@@ -122,10 +124,7 @@ class SampledPlanes:
 
     def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
         """Store a plane of these rows, added to the plane ``base`` if there is one."""
-        free = sorted(set(range(self._slots)).difference(self._planes))
-        if not free:
-            raise RuntimeError("all slots for planes are taken: call tidy() in time.")
-        slot = free[0]
+        slot = self._free_slot()
         order = np.argsort(ids, kind="stable")
         ids, coef = ids[order], coef[order]
         columns, held, keep = self._held.places(ids)
@@ -152,20 +151,43 @@ class SampledPlanes:
 
     # -- slots -----------------------------------------------------------------------------------------
 
+    def _free_slot(self) -> int:
+        free = sorted(set(range(self._slots)).difference(self._planes))
+        if not free:
+            raise RuntimeError("all slots for planes are taken: call tidy() in time.")
+        return free[0]
+
     def tidy(self, state: Any) -> None:
         """Free slots between two iterations, if there are too few, by dropping unused planes.
 
-        Planes of the bundle keep their slots. Points that are combinations become planes themselves. Both
-        representations are valid, so Ctrl-C may come at any time.
+        Points that are combinations become planes themselves, and then one aggregate of the bundle after
+        another: each takes a slot and gives back those that only it needed. Both representations are valid,
+        so Ctrl-C may come at any time.
         """
         state.dual = None  # it would not prove a bound
-        needed = {int(k) for plane in state.memory.planes for k in _slots_of(plane, self._slots)}
+        bundle = state.memory
+        needed = self._slots_of(bundle.planes)
         if not self._is_crowded(len(needed)):
             return
-        state.w = self._as_plane(state.w, needed)
+        before, state.w = state.w, self._as_plane(state.w)
+        points = [state.w]
         for evaluation in self._evaluations():
-            evaluation.rename(self._as_plane(evaluation.w, needed))
-        self._keep(needed)
+            same = evaluation.w is before
+            evaluation.rename(state.w if same else self._as_plane(evaluation.w))
+            points.append(evaluation.w)
+        self._keep(needed | self._slots_of(points))
+        for j, plane in enumerate(bundle.planes):
+            if len(self._slots_of([plane])) > 1:
+                sparse = isinstance(plane, SparseVector)
+                own = self._as_plane(plane.to_dense() if sparse else plane)
+                one = sparsify(own) if sparse else own
+                bundle.planes = [*bundle.planes[:j], one, *bundle.planes[j + 1 :]]
+                self._keep(self._slots_of([*bundle.planes, *points]))
+
+    def _slots_of(self, vectors: Iterable[Vector]) -> set[int]:
+        """The slots that combinations use."""
+        each = (v.indices if isinstance(v, SparseVector) else np.flatnonzero(v) for v in vectors)
+        return {int(k) for where in each for k in where if k < self._slots}
 
     def _evaluations(self) -> Any:
         """All evaluations in use."""
@@ -178,17 +200,13 @@ class SampledPlanes:
         """Whether unused planes must be dropped, with ``n_needed`` planes in the bundle."""
         return self._slots - len(self._planes) < SPARE
 
-    def _as_plane(self, w: Array, needed: set[int]) -> Array:
+    def _as_plane(self, w: Array) -> Array:
         factors = w[: self._slots]
-        used = np.flatnonzero(factors)
-        if len(used) > 1:
-            taken = needed.union(int(k) for k in used)
-            slot = next(k for k in range(self._slots) if k not in taken and k not in self._planes)
+        if np.count_nonzero(factors) > 1:
+            slot = self._free_slot()
             self._combine_into(slot, factors)
             w = np.concatenate([np.zeros(self._slots), w[self._slots :]])
             w[slot] = 1.0
-            used = np.array([slot])
-        needed.update(int(k) for k in used)
         return frozen(w)
 
     def _combine_into(self, slot: int, factors: Array) -> None:
@@ -206,8 +224,3 @@ def _summed(planes: list[tuple[IntArray, Array]]) -> tuple[IntArray, Array]:
     parts = np.concatenate([coef for _, coef in planes])
     columns = [np.bincount(place, part, len(rows)) for part in parts.T]
     return rows, np.stack(columns, axis=1)
-
-
-def _slots_of(plane: Any, n_slots: int) -> IntArray:
-    where = plane.indices if isinstance(plane, SparseVector) else np.flatnonzero(plane)
-    return np.asarray(where[where < n_slots], dtype=np.int64)
