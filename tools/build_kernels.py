@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,14 @@ IN_C = ("_dispatch", "_names")
 def build(folder: Path, jobs: int = 2) -> list[Path]:
     """Write all extension modules into the folder, and return their paths."""
     sys.path.insert(0, str(SOURCES.parents[1]))
-    from maxmargin.compiled.precompiled import compiled_names, target
+    from maxmargin.compiled.precompiled import target
 
     folder.mkdir(parents=True, exist_ok=True)
     ready = modules(SOURCES) if is_current() else []
-    if ready and compiled_names() is None:
-        build_in_c(SOURCES, "_names")
+    if ready:
+        for name in IN_C:
+            if not is_current_in_c(name):
+                build_in_c(SOURCES, name)
         ready = modules(SOURCES)
     if folder.resolve() == SOURCES and ready:
         return ready
@@ -85,22 +87,36 @@ def is_current() -> bool:
     return precompiled().reason.endswith(f"Numba {metadata.version('numba')}")
 
 
+def is_current_in_c(name: str) -> bool:
+    """Whether the module in C next to the sources is of its source."""
+    from maxmargin.compiled import precompiled
+
+    try:
+        return precompiled.is_current(import_module(f"maxmargin.compiled.{name}"))
+    except ImportError:
+        return False
+
+
 def suffix() -> str:
     """How the file names of extension modules end."""
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
-def build_in_c(folder: Path, name: str) -> None:
-    """An extension module in C, which runs on every processor."""
+def build_in_c(folder: Path, name: str, flags: Sequence[str] = ()) -> None:
+    """An extension module in C, which runs on every processor; compiler and linker get the flags."""
     import numpy as np
     from setuptools import Distribution, Extension
 
-    text = f"Numba {metadata.version('numba')}"
+    from maxmargin.compiled.precompiled import source_stamp
+
+    text, source = f"Numba {metadata.version('numba')}", SOURCES / f"{name}.c"
     extension = Extension(
         name,
-        [str(SOURCES / f"{name}.c")],
+        [str(source)],
         include_dirs=[np.get_include()],
-        define_macros=[("BUILT_WITH", f'"{text}"')],
+        define_macros=[("BUILT_WITH", f'"{text}"'), ("BUILT_FROM", f'"{source_stamp(source)}"')],
+        extra_compile_args=[*flags],
+        extra_link_args=[*flags],
     )
     with tempfile.TemporaryDirectory() as temporary:
         command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")

@@ -2,6 +2,10 @@
 
 import enum
 import pickle
+import subprocess
+import sys
+import time
+from array import array
 from collections import ChainMap, OrderedDict
 
 import numpy as np
@@ -103,3 +107,61 @@ def test_a_name_that_is_set_twice_has_its_last_column(monkeypatch):
     found, expected = (rows_of(make, monkeypatch, compiled) for compiled in (True, False))
     same(found, expected)
     np.testing.assert_array_equal(found.toarray(), [[0, 0, 1], [0, 2, 0], [0, 0, 1]])
+
+
+def seconds_to_enter(names):
+    begin = time.perf_counter()
+    name_columns.compiled_names()(names)
+    return time.perf_counter() - begin
+
+
+def test_no_names_are_slow():
+    """Names whose last hash of 64 bits was the same took a thousand times as long when it had no seed."""
+    multiplier, target = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x1234567812345678)
+    first = np.random.default_rng(0).integers(32, 127, (2_000_000, 8), dtype=np.uint8)
+    state = (np.uint64(16) ^ first.view(np.uint64)[:, 0]) * multiplier
+    second = (state ^ (state >> np.uint64(32)) ^ target)[:, None].view(np.uint8)
+    both = np.hstack([first, second])[(second < 128).all(axis=1)]
+    colliding = [row.tobytes().decode("ascii") for row in both[:5000]]
+    assert len(set(colliding)) == 5000
+    usual = [f"a name {k:09d}" for k in range(5000)]
+    slow, fast = (min(seconds_to_enter(names) for _ in range(3)) for names in (colliding, usual))
+    assert slow < 20 * fast
+
+
+MISUSES = {
+    "names that are removed": "made.names.clear(); read(['a'], 0, b[0], b[1], b[2], True)",
+    "names that are replaced": "made.names[0] = 5; read(['a'], 0, b[0], b[1], b[2], False)",
+    "negative t": "read([{'a': 1.0}], -10**6, b[0], b[1], b[2], True)",
+    "one buffer for all": "read([['c', 'd'] * 500] * 9, 0, b[0], b[0], b[0], True)",
+    "columns and ends": "read([['c', 'd'] * 500] * 9, 0, b[0], b[1], b[0], True)",
+    "values and ends": "read([['c', 'd'] * 500] * 9, 0, b[0], b[1], b[1], True)",
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_no_call_writes_or_reads_elsewhere(misuse):
+    """In a process of its own: it would crash, or have other names than those that it read."""
+    code = f"""
+from maxmargin.compiled.precompiled import compiled_names
+made = compiled_names()(["a", "b"])
+read, b = made.read, [bytearray(8), bytearray(16), bytearray(8)]
+try:
+    {MISUSES[misuse]}
+except ValueError as error:
+    print(error)
+assert made.names == ["a", "b"], made.names
+columns = bytearray()
+assert read(["b", ["c", "a"]], 0, columns, bytearray(), bytearray(8), True) == 2
+print(columns.hex(), made.append("d"), made.names)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done
+    said, columns = done.stdout.splitlines()[:-1], array("i", [1, 2, 0]).tobytes().hex()
+    assert done.stdout.endswith(f"{columns} 3 ['a', 'b', 'c', 'd']\n")
+    if "names" not in misuse:
+        assert said == [
+            "t is negative."
+            if misuse == "negative t"
+            else "columns, values, and ends are not three arrays."
+        ]

@@ -8,12 +8,13 @@ import pickle
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from maxmargin.compiled import interior, vectors
-from maxmargin.compiled.precompiled import precompiled, spell
+from maxmargin.compiled.precompiled import is_current, precompiled, spell
 
 needs_precompiled = pytest.mark.skipif(
     not precompiled().functions, reason=f"needs precompiled code; it is {precompiled().reason}"
@@ -86,6 +87,39 @@ def test_other_types_are_compiled(compiled):
     assert compiled() == ["compiling vectors.dot for int32[1C],int32[1C],float64[1C]"]
 
 
+NESTED = """
+from maxmargin.compiled._dispatch import Dispatcher
+
+
+class Recorder(Dispatcher):
+    def missing(self, key, args, named):
+        return key
+
+
+nested = ()
+sizes = []
+for depth in range(300):
+    key = Recorder()(nested)
+    sizes.append(0 if key is None else len(key))
+    nested = (nested,)
+for arguments in range(300):
+    key = Recorder()(*[1.0] * arguments, nested)
+    assert key is None
+assert max(sizes) <= 1024, max(sizes)
+print(sum(size > 0 for size in sizes))
+"""
+
+
+@needs_precompiled
+def test_deep_tuples_have_no_key():
+    """The end of each tuple was written past the buffer of 1,024 bytes."""
+    if not is_current(import_module("maxmargin.compiled._dispatch")):
+        pytest.skip("_dispatch is of another source: run tools/build_kernels.py")
+    done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 50 < int(done.stdout) < 100
+
+
 def test_types_are_spelled_as_in_the_table():
     assert spell(np.zeros((2, 3), np.float32)) == "float32[2C]"
     assert spell(np.zeros((2, 3), order="F")) == "float64[2F]"
@@ -148,8 +182,6 @@ assert "maxmargin.compiled._kernels_0" not in sys.modules
 
 
 def test_the_table_names_functions_and_as_many_types_as_they_have_arguments():
-    from importlib import import_module
-
     from maxmargin.compiled.precompiled import signatures
 
     for signature in signatures():

@@ -25,7 +25,7 @@ static unsigned char *write_key(PyObject *args, unsigned char *at, unsigned char
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
-        if (at + 16 > end) return NULL;
+        if (end - at < 16) return NULL;
         if (PyArray_Check(x)) {
             PyArrayObject *a = (PyArrayObject *)x;
             int flags = PyArray_FLAGS(a);
@@ -45,7 +45,7 @@ static unsigned char *write_key(PyObject *args, unsigned char *at, unsigned char
             at += sizeof type;
             if (PyTuple_Check(x)) {
                 *at++ = '(';
-                if ((at = write_key(x, at, end)) == NULL) return NULL;
+                if ((at = write_key(x, at, end - 1)) == NULL) return NULL; /* one byte is left for the end */
                 *at++ = ')';
             }
         }
@@ -59,7 +59,8 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *named)
     unsigned char *end = named ? NULL : write_key(args, buffer, buffer + sizeof buffer);
     PyObject *key = end ? PyBytes_FromStringAndSize((char *)buffer, end - buffer) : Py_NewRef(Py_None);
     if (key == NULL) return NULL;
-    PyObject *found = PyDict_GetItemWithError(((Dispatcher *)self)->known, key);
+    PyObject *known = ((Dispatcher *)self)->known; /* NULL if the garbage collector has cleared this object */
+    PyObject *found = known ? PyDict_GetItemWithError(known, key) : NULL;
     PyObject *result = NULL;
     if (found != NULL) {
         Py_INCREF(found);
@@ -133,7 +134,8 @@ PyMODINIT_FUNC PyInit__dispatch(void)
     if (made == NULL || PyType_Ready(&DispatcherType) < 0
         || PyModule_AddObjectRef(made, "Dispatcher", (PyObject *)&DispatcherType) < 0
         || PyModule_AddObjectRef(made, "IS_SUPPORTED", is_supported() ? Py_True : Py_False) < 0
-        || PyModule_AddStringConstant(made, "BUILT_WITH", BUILT_WITH) < 0)
+        || PyModule_AddStringConstant(made, "BUILT_WITH", BUILT_WITH) < 0
+        || PyModule_AddStringConstant(made, "BUILT_FROM", BUILT_FROM) < 0)
         return NULL;
     return made;
 }

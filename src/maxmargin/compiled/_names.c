@@ -6,7 +6,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
-#include <structmember.h>
 #ifdef _MSC_VER
 #include <intrin.h>
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
@@ -37,18 +36,10 @@ static char *write_text(PyObject *string, char *at)
     return at;
 }
 
+/* Python's own hash of strings, with a seed that each process draws: nobody can prepare names that collide. */
 static uint64_t hash_of(const char *text, size_t size)
 {
-    uint64_t h = size, part;
-    for (size_t n; (n = size < 8 ? size : 8) > 0; text += n, size -= n) {
-        part = 0;
-        if (n == 8) memcpy(&part, text, 8);
-        else for (size_t i = 0; i < n; i++) part |= (uint64_t)(unsigned char)text[i] << 8 * i;
-        h = (h ^ part) * 0x9E3779B97F4A7C15u;
-        h ^= h >> 32;
-    }
-    h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9u;
-    return h ^ (h >> 32);
+    return (uint64_t)PyHash_GetFuncDef()->hash(text, (Py_ssize_t)size);
 }
 
 /* The slot of a name, or the empty one where it belongs. */
@@ -127,17 +118,24 @@ static int put(const Names *self, PyObject *name, PyObject *value)
     return 1;
 }
 
+/* Give the next column to a name, and return its number; -2 for an error. */
+static int32_t add(Names *self, PyObject *name)
+{
+    Py_ssize_t n = PyList_GET_SIZE(self->names);
+    int failed = PyList_Append(self->names, name) < 0
+                 || ((size_t)n > self->mask / 2 ? rebuild(self) : enter(self, n)) < 0;
+    return failed ? -2 : (int32_t)n;
+}
+
 /* The column of a feature; -1 if there is none, -2 for an error. */
 static int32_t column_of(Names *self, const Feature *f, int adding)
 {
     Slot *slot = slot_of(self, f->text, f->size, f->hash);
-    Py_ssize_t n = PyList_GET_SIZE(self->names);
     if (slot->column >= 0 || !adding) return slot->column;
     PyObject *name = PyUnicode_FromStringAndSize(f->text, f->size);
-    int failed = name == NULL || PyList_Append(self->names, name) < 0
-                 || ((size_t)n > self->mask / 2 ? rebuild(self) : enter(self, n)) < 0;
+    int32_t column = name == NULL ? -2 : add(self, name);
     Py_XDECREF(name);
-    return failed ? -2 : (int32_t)n;
+    return column;
 }
 
 /* read(tokens, t, columns, values, ends, adding): append the features of the tokens from t on that have a column,
@@ -150,6 +148,9 @@ static PyObject *read_tokens(Names *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!nO!O!O!p", &PyList_Type, &tokens, &t, bytes, &columns, bytes, &values, bytes,
                           &ends, &adding))
         return NULL;
+    if (t < 0) return PyErr_SetString(PyExc_ValueError, "t is negative."), NULL;
+    if (columns == values || values == ends || ends == columns)
+        return PyErr_SetString(PyExc_ValueError, "columns, values, and ends are not three arrays."), NULL;
     for (; t < PyList_GET_SIZE(tokens); t++) {
         PyObject *features = PyList_GET_ITEM(tokens, t);
         Py_ssize_t n = PyByteArray_GET_SIZE(values) / 8, m = PyByteArray_GET_SIZE(ends) / 8, at = 0;
@@ -194,8 +195,20 @@ static void dealloc(Names *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyMethodDef methods[] = {{"read", (PyCFunction)read_tokens, METH_VARARGS, ""}, {NULL}};
-static PyMemberDef members[] = {{"names", T_OBJECT_EX, offsetof(Names, names), READONLY, ""}, {NULL}};
+/* append(name): give the next column to a name of any type, and return its number. */
+static PyObject *append(Names *self, PyObject *name)
+{
+    int32_t column = add(self, name);
+    return column < 0 ? NULL : PyLong_FromLong(column);
+}
+
+/* A copy: slots refer to the places of names in the list. */
+static PyObject *copy_names(Names *self, void *unused) { return PySequence_List(self->names); }
+
+static PyMethodDef methods[] = {{"read", (PyCFunction)read_tokens, METH_VARARGS, ""},
+                                {"append", (PyCFunction)append, METH_O, ""},
+                                {NULL}};
+static PyGetSetDef members[] = {{"names", (getter)copy_names, NULL, NULL, NULL}, {NULL}};
 static PyTypeObject NamesType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "maxmargin.compiled._names.Names",
     .tp_basicsize = sizeof(Names),
@@ -203,7 +216,7 @@ static PyTypeObject NamesType = {
     .tp_new = new,
     .tp_dealloc = (destructor)dealloc,
     .tp_methods = methods,
-    .tp_members = members,
+    .tp_getset = members,
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_names", NULL, -1, NULL};
 
@@ -211,7 +224,8 @@ PyMODINIT_FUNC PyInit__names(void)
 {
     PyObject *made = PyModule_Create(&module);
     if (made == NULL || PyType_Ready(&NamesType) < 0
-        || PyModule_AddObjectRef(made, "Names", (PyObject *)&NamesType) < 0)
+        || PyModule_AddObjectRef(made, "Names", (PyObject *)&NamesType) < 0
+        || PyModule_AddStringConstant(made, "BUILT_FROM", BUILT_FROM) < 0)
         return NULL;
     return made;
 }

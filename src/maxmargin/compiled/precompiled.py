@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,9 +83,21 @@ def _without() -> bool:
 def compiled_names() -> Any:
     """The class ``Names`` of the module in C, or None."""
     try:
-        return None if _without() else import_module("maxmargin.compiled._names").Names
+        module = None if _without() else import_module("maxmargin.compiled._names")
     except ImportError:
         return None
+    return module.Names if module is not None and is_current(module) else None
+
+
+def is_current(module: ModuleType) -> bool:
+    """Whether a module in C is of the source next to it; a wheel has none."""
+    source = HERE / f"{module.__name__.rpartition('.')[2]}.c"
+    return not source.exists() or getattr(module, "BUILT_FROM", None) == source_stamp(source)
+
+
+def source_stamp(source: Path) -> str:
+    """A checksum of the source of a module in C."""
+    return f"{zlib.crc32(source.read_bytes()):08x}"
 
 
 @cache

@@ -190,12 +190,12 @@ class CompiledNames(NameColumns):
             if equal and self.compiled.read([plain], 0, found, bytearray(), bytearray(), True):
                 return array("i", found)[0]
         if self.adds and name not in self.names:
-            self.names[name] = len(self.compiled.names)
-            self.compiled.names.append(name)
+            self.names[name] = self.compiled.append(name)
         return self.names.get(name, -1)
 
     def in_order(self) -> list[Any]:
-        return list(self.compiled.names)
+        found: list[Any] = self.compiled.names
+        return found
 
     def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
         read, columns, values, ends = self.compiled.read, bytearray(), bytearray(), bytearray(8)
