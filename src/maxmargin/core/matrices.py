@@ -178,10 +178,17 @@ def checked_csr(X: Any, name: str = "X", row: Name = row_name) -> Any:
 def canonical(X: Any, name: str = "X", row: Name = row_name) -> Any:
     """:func:`checked_csr`, with sorted columns and no duplicates; a copy if ``X`` is not in that form."""
     X = checked_csr(X, name, row)
-    if not is_canonical(X):
-        X = summed(X)
-        check_rows(X.indptr, X.indices, X.data, X.shape, name, row)  # sums may overflow
-    return X
+    out = in_order(X)
+    if out is not X:
+        check_rows(out.indptr, out.indices, out.data, out.shape, name, row)  # sums may overflow
+    return out
+
+
+def in_order(X: Any) -> Any:
+    """A checked CSR matrix with sorted columns and no duplicates, a copy if ``X`` is not in that form; an
+    array unchanged. Do this before any method of SciPy that may sort (``sum``, ``mean``, ``power``, ``max``):
+    it would sort in place, and some of the arrays may be the user's."""
+    return X if not sp.issparse(X) or is_canonical(X) else summed(X)
 
 
 def is_canonical(X: Any) -> bool:
@@ -208,7 +215,12 @@ def _numbers(given: Any, name: str) -> AnyArray:
         )
     if data.dtype not in (np.float32, np.float64):
         return data.astype(np.float64)
-    return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+    return _native(data)
+
+
+def _native(values: AnyArray) -> AnyArray:
+    """The array in the byte order of the machine."""
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def _integers(given: Any, name: str) -> AnyArray:
@@ -294,7 +306,7 @@ def place_in(ends: AnyArray, part: str, row: str) -> Name:
 def _part(x: Any, name: str, row: Name) -> Any:
     """One of many parts; the contents of its arrays are checked later, for all parts at once."""
     if not sp.issparse(x):
-        return sp.csr_matrix(np.atleast_2d(x))
+        return sp.csr_matrix(_native(np.atleast_2d(x)))
     if x.format != "csr" or x.ndim != 2:
         return checked_csr(x, name, row)
     n, end = x.shape[0], len(x.indices)
@@ -312,4 +324,4 @@ def checked(X: Any, name: str = "X", row: Name = row_name) -> Any:
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be a matrix of numbers; it is {X.dtype} of shape {X.shape}.")
     check_dense(X, name, row)
-    return X
+    return _native(X)

@@ -309,7 +309,8 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
     """
     if sp.issparse(X):
         X = X if checked else checked_csr(X)
-        X = _summed(X)
+        # 32-bit indices where they suffice: code for others is not precompiled
+        X = _summed(sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape))
         return CSRDesign.of(X.indptr, X.indices, X.data, (int(X.shape[0]), int(X.shape[1])))
     if isinstance(X, np.ndarray):
         if X.ndim != 2:

@@ -46,6 +46,19 @@ def center_of(X: Any) -> Array:
     return center
 
 
+def variance_of(X: Any) -> float:
+    """The variance of all entries of an array, or of a CSR matrix without duplicates."""
+    size = float(X.shape[0]) * float(X.shape[1])
+    if sp.issparse(X):
+        mean = float(X.data.sum(dtype=np.float64)) / size
+        return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
+    mean = float(X.sum(dtype=np.float64)) / size
+    steps = range(0, len(X), STEP)  # in blocks, without a copy in double precision
+    return (
+        sum(float(np.square(X[k : k + STEP] - mean, dtype=np.float64).sum()) for k in steps) / size
+    )
+
+
 class KernelRows:
     """Rows prepared for computing blocks of kernel values.
 

@@ -136,7 +136,7 @@ def _difference_of_means(X: Sequence[Any], positive: npt.NDArray[np.bool_]) -> A
     """The mean of the positive bags minus that of the negative bags, each feature divided by its variance."""
     means = np.array([np.asarray(x.mean(axis=0)).ravel() for x in X], dtype=np.float64)
     squares = np.mean(
-        [np.asarray(sp.csr_matrix(x).power(2).mean(axis=0)).ravel() for x in X], axis=0
+        [np.asarray(sp.csr_matrix(checked(x)).power(2).mean(axis=0)).ravel() for x in X], axis=0
     )
     variance = np.maximum(squares - means.mean(axis=0) ** 2, 0.0)
     difference = means[positive].mean(axis=0) - means[~positive].mean(axis=0)

@@ -16,6 +16,7 @@ from maxmargin.command_line.readers.examples import (
     Samples,
     Sequences,
 )
+from maxmargin.core.matrices import in_order
 
 #: samples or sequences of a data set on disk that are loaded at a time
 ROWS = 10_000
@@ -26,7 +27,7 @@ def write(examples: Examples, file: TextIO) -> int:
     written = begun = 0
     for part in _parts(examples):
         X, y, group = _rows(part, begun)
-        X.sort_indices()
+        X = in_order(X)
         labels = _labels(y, X.shape[0])
         for k, label in enumerate(labels):
             lo, hi = X.indptr[k], X.indptr[k + 1]

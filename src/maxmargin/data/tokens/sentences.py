@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.core.matrices import checked_csr, first_not_finite, is_finite, numbered
+from maxmargin.core.matrices import canonical, checked, first_not_finite, is_finite, numbered
 from maxmargin.core.vectors import IntArray
 from maxmargin.data.tokens.name_columns import in_final_order, new_names, token_matrix
 from maxmargin.data.tokens.token_features import cut
@@ -140,8 +140,9 @@ class Sentences:
     def _checked(self, x: Any, i: int) -> Any:
         if not sp.issparse(x) and x.dtype.kind not in "fiub":
             raise TypeError(f"sequence {i} is a matrix of type {x.dtype}: expected numbers.")
-        rows = checked_csr(sp.csr_matrix(x), f"sequence {i}", numbered("token"))
-        rows.sum_duplicates()  # also sorts
+        name, token = f"sequence {i}", numbered("token")
+        x = x if sp.issparse(x) else sp.csr_matrix(checked(x, name, token))
+        rows = canonical(x, name, token)
         if self._width is not None and rows.shape[1] != self._width:
             raise ValueError(
                 f"sequence {i} has {rows.shape[1]} features, but earlier ones have {self._width}."

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from maxmargin.core.matrices import is_canonical, summed
+from maxmargin.core.matrices import in_order
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.kernel.scores import KernelScores, SupportSegment
@@ -54,8 +53,7 @@ class FittedExpansion:
         ):  # finite, before the number of columns is compared
             X = check_array(X, dtype=[np.float64, np.float32])
         X = validate_data(self, X, reset=False)
-        if sp.issparse(X) and not is_canonical(X):
-            X = summed(X)
+        X = in_order(X)
         if "_evaluator" not in self.__dict__:  # after copying or loading
             self._ready()
         return self._evaluator(X, self.n_jobs, self._uncertain)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.matrices import in_order
 from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_matrix, is_design
@@ -22,6 +23,7 @@ from maxmargin.estimators.linear.problem import require_positive_weight
 from maxmargin.estimators.validation import loaded
 from maxmargin.kernels import FromCallable, GramValues, Kernel, Precomputed, make_kernel
 from maxmargin.kernels.extent import ROUNDING, precision, warn_of_no_kernel
+from maxmargin.kernels.rows import variance_of
 from maxmargin.losses import ScoreLoss
 
 #: rows of a given matrix that are compared with columns at a time
@@ -87,7 +89,7 @@ class KernelMachine(CertifiedEstimator):
 
     def _inputs(self, design: Any) -> tuple[Any, Kernel]:
         """The rows of validated data, and the kernel. Rows of given kernel values are their indices."""
-        X = as_matrix(design)
+        X = in_order(as_matrix(design))
         if self._given:
             _check_square(X)
             values = GramValues(X, positive_semidefinite=_symmetric(X))
@@ -101,7 +103,7 @@ class KernelMachine(CertifiedEstimator):
                 degree=self.degree,
                 coef0=self.coef0,
                 n_features=X.shape[1],
-                variance=_variance(X) if isinstance(self.gamma, str) else 0.0,
+                variance=variance_of(X) if isinstance(self.gamma, str) else 0.0,
             )
             if not callable(self.kernel):
                 precision(kernel, X)  # raises if values are not finite
@@ -200,16 +202,4 @@ def _symmetric(K: Any) -> bool:
     steps = range(0, len(K), STEP)
     return all(
         float(np.abs(K[k : k + STEP] - K[:, k : k + STEP].T).max()) <= allowed for k in steps
-    )
-
-
-def _variance(X: Any) -> float:
-    """The variance of all entries."""
-    size = float(X.shape[0]) * float(X.shape[1])
-    mean = float(X.sum(dtype=np.float64)) / size
-    if sp.issparse(X):
-        return float(np.square(X.data, dtype=np.float64).sum()) / size - mean * mean
-    steps = range(0, len(X), 4096)  # in blocks, without a copy in double precision
-    return (
-        sum(float(np.square(X[k : k + 4096] - mean, dtype=np.float64).sum()) for k in steps) / size
     )

@@ -37,6 +37,7 @@ from maxmargin.kernels import (
     make_kernel,
 )
 from maxmargin.kernels.features import KernelFeatures, complete_features, no_features
+from maxmargin.kernels.rows import variance_of
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.tasks.base import Task
 
@@ -186,7 +187,7 @@ def kernel_of(estimator: Any, X: Any) -> Kernel:
         degree=estimator.degree,
         coef0=estimator.coef0,
         n_features=X.shape[1],
-        variance=_variance(X),
+        variance=variance_of(X),
     )
 
 
@@ -209,14 +210,6 @@ def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFe
         return no_features(kernel, X[chosen])
     found = NystromMap(kernel, X[chosen], center_of(X[chosen]))
     return KernelFeatures(kernel, X[chosen[found.kept]], found.factor)
-
-
-def _variance(X: Any) -> float:
-    """The variance of all entries, for scikit-learn's gamma="scale"."""
-    if sp.issparse(X):
-        squares = float(X.multiply(X).mean())
-        return squares - float(X.mean()) ** 2
-    return float(np.asarray(X, dtype=np.float64).var())
 
 
 # -- inputs of tasks ---------------------------------------------------------------------------------
