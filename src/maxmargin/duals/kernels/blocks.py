@@ -179,7 +179,8 @@ class KernelDuals:
             self._open(np.float64)
         else:
             self._columns.follow(np.arange(self.n_examples), np.zeros(self.n_examples, dtype=bool))
-        self._now = (beta, f)
+        # the next block is of all samples: without those just shrunk it could be the last one again
+        self._now, self._move = (beta, f), np.inf
 
     def solve_directly(self) -> bool:
         """Optimize all multipliers at once by :func:`maxmargin.core.box_qp.solve_box`. Return False if
@@ -187,6 +188,7 @@ class KernelDuals:
         terms, kinked = self._terms, bool(self._terms.kinked.any())
         if self.n_examples > (DIRECT // 2 if kinked else DIRECT):
             return False
+        self.refresh(sharper=True)  # so that the bounds before and after are of all samples
         kept = np.flatnonzero(self._hi > self._lo)
         packed = self.risk.rows(kept, np.float64)
         K = np.asarray(packed.block(packed), dtype=np.float64)
@@ -203,14 +205,13 @@ class KernelDuals:
             found = found[: len(kept)] + found[len(kept) :]
         beta, before = np.zeros(self.n_examples), self._now
         beta[kept] = found
+        beta = feasible(beta, self._lo, self._hi, self.risk.fit_intercept)
         F, D, _ = self.bounds()
-        self._now, self._start = (beta, before[1]), None
-        self.refresh(sharper=True)
+        self._now, self._start = (beta, np.array(self.risk.values(beta))), None
         better_F, better_D, _ = self.bounds()
         if better_F - better_D < F - D:
             return True
         self._now = before
-        self.refresh(sharper=True)
         return False
 
     def improve(self, seed: int) -> SweepStats:

@@ -24,7 +24,11 @@ import numpy as np
 
 from maxmargin.core.rounding import UNIT
 from maxmargin.core.vectors import Array
+from maxmargin.kernels.rounding import summed
 from maxmargin.losses.dual_terms import DualTerms
+
+#: slope of the loss, as a fraction of all weights, that is due to rounding
+FLAT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,12 @@ class KernelTerms:
         out: Array = np.abs(r) - self.width
         return out
 
+    def of_constant(self, b: float) -> float:
+        """An upper bound of the loss of the function b. Only differences are rounded: zero remains zero."""
+        r = self.target - b
+        short = self.short(r) + 4.0 * UNIT * (np.abs(r) + self.width)
+        return summed(float(self.c @ np.maximum(0.0, short)), len(r))
+
     def linear(self, beta: Array) -> float:
         """The linear part of the dual."""
         value = float(self.target @ beta)
@@ -120,7 +130,8 @@ class KernelTerms:
         return max(top, bottom), 0.0
 
     def best_intercept(self, v: Array) -> float:
-        """The b that minimizes the loss, where v = target - f."""
+        """The b that minimizes the loss, where v = target - f. If an interval does, its middle, as in LIBSVM:
+        at its ends, samples begin to have a loss."""
         kinks, weights, rising = v, self.c, self.hi > 0.0
         if self.two_sided:
             falling = self.lo < 0.0
@@ -128,8 +139,10 @@ class KernelTerms:
             weights = np.concatenate([self.hi[rising], -self.lo[falling]])
         order = np.argsort(kinks, kind="stable")
         passed = np.cumsum(weights[order])
-        k = int(np.searchsorted(passed, float(self.hi[rising].sum())))
-        return float(kinks[order[min(k, len(kinks) - 1)]])
+        goal = float(self.hi[rising].sum()) + FLAT * passed[-1] * np.array([-1.0, 1.0])
+        ends = np.minimum(np.searchsorted(passed, goal), len(kinks) - 1)
+        first, last = kinks[order[ends]].tolist()
+        return float(first + 0.5 * (last - first))
 
     def orthant(self, beta: Array, v: Array) -> tuple[Array, Array, Array]:
         """Fix the signs of multipliers with a kink, those at zero by the sign of v: what to subtract from the

@@ -130,13 +130,13 @@ def by_row(
 
 
 def constant(part: ClassProblem, weight: Array, C: float, fit_intercept: bool) -> KernelSolution:
-    """The best constant function for two classes: the sign of the heavier class.
+    """The best constant function for two classes: the sign of the heavier class, 0 if they are equal.
 
     Its objective is 2 C times the weight of the other class. If that is zero, this is the optimum, because
     no objective is negative.
     """
     heavy = np.array([weight[part.y > 0].sum(), weight[part.y < 0].sum()])
-    sign = (1.0 if heavy[0] >= heavy[1] else -1.0) if fit_intercept else 0.0
+    sign = float(np.sign(heavy[0] - heavy[1])) if fit_intercept else 0.0
     F = float(C * (2.0 * heavy.min() if fit_intercept else heavy.sum()))
     gap = 1.0 if F > 0.0 else 0.0
     result = SolveResult(np.zeros(0), F, 0.0, gap, gap == 0.0, "gap", "exact", 0, [])

@@ -167,18 +167,21 @@ class KernelMachine(CertifiedEstimator):
         self, problem: KernelProblem, settings: Any, after: list[SolveResult]
     ) -> KernelSolution:
         """Solve a problem of one function, whose support is then that of all rows."""
-        method = METHODS[type(settings)]
+        method, (b, F) = METHODS[type(settings)], problem.constant
+        definite = problem.kernel.positive_semidefinite
         try:
-            fitted = method.fit(self, problem, after, settings)
+            fitted = method.fit(self, problem, after, settings) if F > 0.0 or not definite else None
         except KeyboardInterrupt:  # before or after the solver
-            result = interrupted(problem.kernel.positive_semidefinite)
-            b, F = problem.constant
-            result = replace(result, objective=F, gap=relative_gap(F, 0.0))
+            fitted = None
+        if fitted is None:
+            result = replace(interrupted(definite), objective=F, gap=relative_gap(F, 0.0))
+            if F == 0.0 and definite:  # no function is better
+                result = replace(result, converged=True, stop_reason="gap")
             none = np.zeros(0, dtype=np.int64)
             fitted = KernelSolution(
                 result, none, np.zeros((0, 1)), np.array([b]), method.of_constant(F)
             )
-        if fitted.result.lower_bound > problem.constant[1] * (1.0 + 1e-9):
+        if fitted.result.lower_bound > F * (1.0 + 1e-9):
             warn_of_no_kernel()
             fitted = replace(fitted, result=fitted.result.claiming("measured"))
         assert problem.rows is not None

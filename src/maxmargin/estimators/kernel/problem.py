@@ -72,8 +72,7 @@ class KernelProblem:
     def constant(self) -> tuple[float, float]:
         """The best constant function, and its objective (one score)."""
         b = self.terms.best_intercept(self.terms.target) if self.fit_intercept else 0.0
-        F = float(self.terms.c @ np.maximum(0.0, self.terms.short(self.terms.target - b)))
-        return b, summed(F, len(self.weight))
+        return b, self.terms.of_constant(b)
 
     def upper(self, F: float, rounding: Rounding, coef: Array, intercept: Array) -> float:
         """An upper bound of the objective of a function, from its computed value."""

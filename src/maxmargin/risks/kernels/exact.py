@@ -194,6 +194,8 @@ class KernelRisk:
         if self.terms.two_sided:
             error += self.terms.rounding(b)
         upper = summed(float(self.weight @ np.maximum(0.0, slack + error)), self.n_examples)
+        if not w[: self.n_examples].any():
+            upper = self.terms.of_constant(float(b.sum()))
         evaluation: Evaluation = ExactKernelEvaluation(w, value, upper)
         return evaluation
 
