@@ -311,6 +311,27 @@ def test_wrong_arguments_are_explained_in_one_line(refused, files, tmp_path):
     assert "loss" in refused("fit", data, "--loss", "hing")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.svm", "1 2:inf\n-1 1:2\n", "inf in row 0, column 1"),
+        ("x.svm", "1 1:1\n-1 1:nan\n", "nan in row 1, column 0"),
+        ("x.svm", "1 1:1\ninf 1:2\n", "the label of row 1 is not finite"),
+        ("x.csv", "a,b,y\n1,nan,1\n2,3,-1\n", "nan in row 0, column 1"),
+        ("x.csv", "a,b,y\n1,2,1\n2,3,nan\n", "the label of row 1 is not finite"),
+    ],
+)
+def test_numbers_that_are_not_finite_are_not_converted(refused, tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    assert said in refused("convert", tmp_path / name, tmp_path / "out.svm")
+
+
+def test_a_lack_of_memory_is_explained_in_one_line(refused, tmp_path):
+    path = tmp_path / "wide.svm"  # weights of 7 exabytes, which no machine has
+    path.write_text("1 900000000000000000:1\n-1 1:2\n")
+    assert "or is an index wrong?" in refused("fit", path)
+
+
 def test_an_error_that_is_ours_has_another_code(run, files, monkeypatch):
     from maxmargin.command_line import fitting
 

@@ -42,6 +42,33 @@ def test_svmlight_files_plain_and_compressed(files, tmp_path, ending):
     assert (rows.group == qid).all()
 
 
+PACKERS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda raw: pytest.importorskip("zstandard").compress(raw),
+}
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_damaged_compressed_files_are_the_users(refused, files, tmp_path, ending):
+    raw = PACKERS[ending](files["queries"].read_bytes() * 50)
+    path = tmp_path / f"data.svm{ending}"
+    flipped = bytearray(raw)
+    flipped[len(raw) // 2] ^= 255
+    for damaged in (raw[: len(raw) // 2], raw[:-1], bytes(flipped), b"some text\n" * 9):
+        path.write_bytes(damaged)
+        assert f"{path}: this compressed file is damaged or incomplete" in refused("fit", path)
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_compressed_files_may_be_concatenated(files, tmp_path, ending):
+    """As the programs that decompress them; of .zst only the first part was read."""
+    packed, path = PACKERS[ending](files["queries"].read_bytes()), tmp_path / f"data.svm{ending}"
+    path.write_bytes(packed * 3)
+    assert len(read(path).y) == 360
+
+
 def test_queries_by_their_sizes(files, tmp_path):
     sizes = tmp_path / "sizes"
     sizes.write_text("\n".join(["20"] * 6) + "\n")

@@ -88,6 +88,30 @@ def test_a_reader_that_ends_early_is_no_error(files, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_closed_streams_are_no_error_of_ours(files, tmp_path, closed):
+    model, code = tmp_path / "model.safetensors", 0
+    command = f"{' '.join(COMMAND)} fit {files['two classes']} --output {model} {closed}>&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    if closed == 1:
+        code, said = 2, "maxmargin fit: standard output is closed: redirect it to a file or to "
+        assert done.stderr.startswith(said)
+        assert len(done.stderr.splitlines()) == 1
+    assert done.returncode == code, done
+    assert model.exists() == (code == 0)
+
+
+def test_errors_without_a_reader_keep_their_exit_code(tmp_path):
+    """The reader of standard error has ended before the message is written."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    try:
+        child = subprocess.run([*COMMAND, "fit", tmp_path / "missing.svm"], stderr=ours)
+    finally:
+        os.close(ours)
+    assert child.returncode == 2
+
+
 def noise(path, n, d):
     """A file of samples with random labels."""
     rng = np.random.default_rng(0)

@@ -59,7 +59,9 @@ def default_name(examples: Examples, *, regression: bool = False) -> str:
         y, classes = examples.y, None if examples.y is None else np.unique(examples.y)
     else:
         y, classes = examples.data.y, examples.data.classes  # type: ignore[assignment]
-    fractional = classes is None or (classes.dtype.kind == "f" and (classes % 1 != 0).any())
+    fractional = classes is None or (
+        classes.dtype.kind == "f" and (classes != np.rint(classes)).any()
+    )
     if y is not None and (regression or fractional):
         return "LinearSVR"
     if classes is not None and classes.dtype.kind in "iuf" and len(classes) > MANY_CLASSES:

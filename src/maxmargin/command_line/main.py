@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import traceback
@@ -58,6 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     maxmargin ...
     0
     """
+    has_output = sys.stdout is not None
+    for name in (
+        "stdin",
+        "stdout",
+        "stderr",
+    ):  # closed by whoever started us: no file may take its place
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     parser = argparse.ArgumentParser(
         prog="maxmargin",
         description=DESCRIPTION,
@@ -71,6 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        if not has_output:
+            text = "standard output is closed: redirect it to a file or to /dev/null."
+            return _failed(chosen, text, ExitCode.USAGE)
         return _run(chosen.run, chosen)
 
 
@@ -87,6 +99,9 @@ def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -
         return _failed(chosen, "interrupted; nothing was written", ExitCode.INTERRUPTED)
     except CommandError as error:
         return _failed(chosen, str(error), error.code)
+    except MemoryError as error:
+        text = f"not enough memory: {error}. Does the input have that many features, or is an index wrong?"
+        return _failed(chosen, text, ExitCode.USAGE)
     except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
         return _failed(chosen, str(error) or type(error).__name__, ExitCode.USAGE)
     except Exception as error:
@@ -95,9 +110,10 @@ def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -
 
 
 def _failed(chosen: argparse.Namespace, text: str, code: ExitCode) -> int:
-    if getattr(chosen, "traceback", False):
-        traceback.print_exc()
-    print(f"maxmargin {chosen.subcommand}: {' '.join(text.split())}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):  # the exit code still says what happened
+        if getattr(chosen, "traceback", False):
+            traceback.print_exc()
+        print(f"maxmargin {chosen.subcommand}: {' '.join(text.split())}", file=sys.stderr)
     return int(code)
 
 

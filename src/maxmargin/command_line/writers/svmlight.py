@@ -16,7 +16,7 @@ from maxmargin.command_line.readers.examples import (
     Samples,
     Sequences,
 )
-from maxmargin.core.matrices import in_order
+from maxmargin.core.matrices import checked_csr, in_order
 
 #: samples or sequences of a data set on disk that are loaded at a time
 ROWS = 10_000
@@ -27,7 +27,7 @@ def write(examples: Examples, file: TextIO) -> int:
     written = begun = 0
     for part in _parts(examples):
         X, y, group = _rows(part, begun)
-        X = in_order(X)
+        X = in_order(checked_csr(X))
         labels = _labels(y, X.shape[0])
         for k, label in enumerate(labels):
             lo, hi = X.indptr[k], X.indptr[k + 1]
@@ -71,6 +71,8 @@ def _labels(y: AnyArray | None, n: int) -> list[str]:
         raise CommandError(
             f"labels must be numbers in svmlight files; the input has {str(y[0])!r}."
         )
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise CommandError(f"the label of row {int(np.argmin(np.isfinite(y)))} is not finite.")
     return [_short(value) for value in y.tolist()]
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import IO, Any, TextIO, TypeAlias, cast
 
 #: a range of bytes: begin and end
@@ -27,28 +28,84 @@ def opened(name: str, span: Span | None = None) -> IO[bytes]:
         from maxmargin.data import remote
 
         source = remote.opened(name)
-    kind = name.rsplit(".", 1)[-1]
-    if kind == "gz":
-        import gzip
-
-        return cast("IO[bytes]", gzip.open(source, "rb"))
-    if kind == "bz2":
-        import bz2
-
-        return bz2.open(source, "rb")
-    if kind == "xz":
-        import lzma
-
-        return lzma.open(source, "rb")
-    if kind == "zst":
-        try:
-            import zstandard
-        except ImportError as error:
-            raise ImportError(
-                f'{name} requires the package zstandard: pip install "maxmargin[zstd]".'
-            ) from error
-        return cast("IO[bytes]", zstandard.open(source, "rb"))
+    if is_compressed(name):
+        return cast(
+            "IO[bytes]",
+            io.BufferedReader(_Decompressed(name, _decompressor(name, source)), 1 << 20),
+        )
     return cast("IO[bytes]", source if source is not name else open(name, "rb"))
+
+
+def _decompressor(name: str, source: Any) -> IO[bytes]:
+    """The decompressed bytes of a path or a file, as a package reads them."""
+    kind = name.rsplit(".", 1)[-1]
+    if kind != "zst":
+        module: Any = import_module({"gz": "gzip", "bz2": "bz2", "xz": "lzma"}[kind])
+        return cast("IO[bytes]", module.open(source, "rb"))
+    try:
+        import zstandard
+    except ImportError as error:
+        raise ImportError(
+            f'{name} requires the package zstandard: pip install "maxmargin[zstd]".'
+        ) from error
+    file = source if source is not name else open(name, "rb")  # noqa: SIM115
+    return cast("IO[bytes]", io.BufferedReader(_Zstandard(file, zstandard.ZstdDecompressor())))
+
+
+class _Decompressed(io.RawIOBase):
+    """A compressed file for reading. What is damaged or incomplete is an error that has the file's name."""
+
+    def __init__(self, name: str, file: Any) -> None:
+        self._name, self._file = name, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._file.readinto(buffer))
+        except Exception as error:  # each package has its own; those of the storage have a number
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise
+            raise ValueError(
+                f"{self._name}: this compressed file is damaged or incomplete ({error})."
+            ) from error
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Zstandard(io.RawIOBase):
+    """All frames of a file. The package's own reader stops after the first one, or where the file ends within
+    one, without a word."""
+
+    def __init__(self, file: IO[bytes], package: Any) -> None:
+        self._file, self._text, self._pieces = file, b"", self._decompressed(package)
+
+    def _decompressed(self, package: Any) -> Iterator[bytes]:
+        frame = None
+        while piece := self._file.read(1 << 14):
+            while piece:
+                frame = frame or package.decompressobj()
+                yield frame.decompress(piece)
+                piece, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+        if frame is not None:
+            raise EOFError("its last frame has no end")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text and (piece := next(self._pieces, None)) is not None:
+            self._text = piece
+        n = min(len(buffer), len(self._text))
+        buffer[:n], self._text = self._text[:n], self._text[n:]
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Lines(io.RawIOBase):
