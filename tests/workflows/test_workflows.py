@@ -1,0 +1,60 @@
+"""What CI may pass, and what a release has to pass before it is published."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: the functions of .ci/run, without what it does
+FUNCTIONS = 'eval "$(sed -n \'/^[a-z_]*() {/,/^}/p\' "$ROOT/.ci/run")"\nset -euo pipefail\n'
+SUITES = {
+    "the cluster": "run_cluster_tests 'not nightly'",
+    "other versions": "core_tests 'newest Python' ''; cat \"$tmp/newest Python.log\"",
+}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("ci", ["true", None])
+def test_a_suite_that_did_not_run_fails_in_ci_only(tmp_path, suite, ci):
+    (tmp_path / "tools").mkdir()
+    denied = tmp_path / "tools" / "in_namespace"
+    denied.write_text("#!/bin/sh\nexit 77\n")
+    denied.chmod(0o755)
+    environment = {**os.environ, "ROOT": str(ROOT), "tmp": str(tmp_path)}
+    environment.pop("CI", None)
+    if ci is not None:
+        environment["CI"] = ci
+    done = subprocess.run(
+        ["bash", "-c", FUNCTIONS + SUITES[suite]],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    log = tmp_path / "newest Python.log"
+    assert "NOT RUN" in done.stdout + (log.read_text() if log.exists() else "")
+    assert done.returncode == (0 if ci is None else 1), done
+
+
+def workflow(name):
+    return (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
+
+
+def test_nothing_is_published_before_the_checks():
+    release = workflow("release")
+    assert re.search(r"\n  checks:\n    uses: \./\.github/workflows/ci\.yml\n", release)
+    assert "\n  workflow_call:" in workflow("ci")
+    publish = release[release.index("\n  publish:") :]
+    assert "checks" in re.search(r"needs: \[(.*)\]", publish)[1].split(", ")
+
+
+def test_cibuildwheel_is_named_by_a_full_version():
+    """It has no tags for major versions."""
+    found = re.findall(r"uses: pypa/cibuildwheel@(\S+)", workflow("release"))
+    assert len(found) == 1
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", found[0])
