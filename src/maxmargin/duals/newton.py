@@ -29,7 +29,7 @@ from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
 from maxmargin.duals.gram import BothSides, ColumnProducts, RowProducts
-from maxmargin.duals.proofs import proved_multiple, radius
+from maxmargin.duals.proofs import dual_error, proved_multiple
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.losses.derivatives import NewtonTerms, SmoothLoss, SquaredMargin
 from maxmargin.losses.dual_terms import DualTerms
@@ -167,8 +167,8 @@ class NewtonDuals(ABC):
                 self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
             )
         value = self.dual_value(C)
-        unit = gamma(len(alpha)) + self.rows.relative_error
-        lost = self._sizes().error(radius(self.regularizer, self._combined), unit)
+        u, sizes, unit = self._combined, self._sizes(), gamma(len(alpha))
+        lost = dual_error(self.rows, self.regularizer, u, alpha, sizes, unit)
         lost *= max(1.0, C / self.C) ** 2
         return value - correction(lost, negligible)
 

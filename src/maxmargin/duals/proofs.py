@@ -92,13 +92,9 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _free_correction(omega, u)
-    scale, free = scale_of(rows, alpha, coef, curved, lengths), 0.0
-    if len(omega.free):
-        constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
-        size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
-        free = omega.free_bound * size
-    at = float(np.sqrt(2.0 * omega.value(omega.primal(u))))
-    error = scale.error(at, unit + rows.relative_error) + unit * free
+    scale, at = scale_of(rows, alpha, coef, curved, lengths), radius(omega, u)
+    free = _free_size(rows, omega, coef, scale)
+    error = dual_error(rows, omega, u, coef, scale, unit)
     if error <= negligible or not _in_memory(rows):
         return value - correction(error, negligible)
     high, low = _combined(rows, coef)
@@ -130,9 +126,27 @@ def scale_of(rows: Rows, alpha: Array, coef: Array, curved: float, lengths: Arra
 
 
 def radius(omega: SquaredNorm, u: Array) -> float:
-    """The norm of the point of a plane, and the bound of its free coordinates."""
-    free = omega.free_bound if len(omega.free) else 0.0
-    return float(np.sqrt(2.0 * omega.value(omega.primal(u)))) + free
+    """The norm of the point of a plane, without its free coordinates."""
+    return float(np.sqrt(2.0 * omega.value(omega.primal(u))))
+
+
+def _free_size(rows: Rows, omega: SquaredNorm, coef: Array, scale: Scale) -> float:
+    """The magnitude of the terms of u in the free coordinates, times the bound of these. An intercept has the
+    same entry in all rows, however long they are."""
+    if not len(omega.free):
+        return 0.0
+    constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
+    size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
+    return omega.free_bound * size
+
+
+def dual_error(
+    rows: Rows, omega: SquaredNorm, u: Array, coef: Array, scale: Scale, unit: float
+) -> float:
+    """Bound on the error of the dual value of multipliers with coefficients ``coef`` in u, if their sums have
+    relative errors of ``unit``."""
+    penalized = scale.error(radius(omega, u), unit + rows.relative_error)
+    return penalized + unit * _free_size(rows, omega, coef, scale)
 
 
 def _in_memory(rows: Rows) -> bool:
