@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from maxmargin import LinearSVC, minimize
 from maxmargin.losses import Logistic, Multinomial
@@ -153,3 +154,22 @@ def test_many_features_are_trained_by_products_with_the_hessian(loss: Any, spars
 def test_one_class_is_refused(n_classes: int) -> None:
     with pytest.raises(ValueError, match="at least two classes"):
         Multinomial(n_classes)
+
+
+@pytest.mark.parametrize("seed", [28, 45, 82, 269])
+def test_the_bound_of_a_free_intercept_costs_no_digits(seed):
+    r = np.random.default_rng(seed)
+    n, d = int(r.integers(4, 60)), int(r.integers(1, 12))
+    X, k = r.normal(size=(n, d)) * 10.0 ** r.uniform(-2, 2), int(r.integers(2, 5))
+    y, C = np.concatenate([np.arange(k), r.integers(0, k, n - k)]), 10.0 ** r.uniform(-4, 4)
+    svc = LinearSVC(C, loss="logistic", penalize_intercept=False, tol=1e-9).fit(X, y)
+    assert svc.stop_reason_ == "gap"
+    assert svc.gap_ <= 1e-9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_free_intercepts_of_several_classes_are_centered(loss):
+    X, y = load_iris(return_X_y=True)
+    svc = LinearSVC(0.1, loss=loss, penalize_intercept=False).fit(X + 3.0, y)
+    assert abs(svc.intercept_.sum()) <= 1e-13 * np.abs(svc.intercept_).max()
+    assert svc.converged_

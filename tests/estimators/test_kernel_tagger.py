@@ -166,3 +166,10 @@ def test_a_function_that_is_no_kernel_is_found_out():
     signed = lambda A, B: A @ np.diag([1.0, -1.0]) @ B.T  # noqa: E731
     tagger = SequenceTagger(kernel=signed, kernel_method="map", max_iter=50).fit(X, y)
     assert (tagger.certificate_, tagger.converged_) == ("measured", False)
+
+
+def test_an_optimum_of_zero_is_certified():
+    X = list(np.random.default_rng(0).normal(size=(3, 4, 2)))
+    tagger = SequenceTagger(kernel="rbf").fit(X, [["a"] * 4] * 3)
+    assert (tagger.objective_, tagger.lower_bound_, tagger.gap_) == (0.0, 0.0, 0.0)
+    assert tagger.converged_

@@ -216,3 +216,25 @@ def test_refusals_say_what_is_wrong(params, fit, word):
     X, y, _, _ = rows()
     with pytest.raises(ValueError, match=word):
         LinearSVR(**params).fit(X, y, **fit)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("solver", ["auto", Newton()])
+def test_a_constant_within_epsilon_of_all_targets_is_optimal(loss, epsilon, solver):
+    r = np.random.default_rng(0)
+    X, y = r.normal(size=(30, 4)), 3.7 + epsilon * r.uniform(-0.9, 0.9, 30)
+    y[0], weight = 9.0, np.append(0.0, np.ones(29))
+    svr = LinearSVR(loss=loss, epsilon=epsilon, penalize_intercept=False, solver=solver)
+    svr.fit(X, y, weight)
+    assert (svr.objective_, svr.lower_bound_, svr.gap_, svr.stop_reason_) == (0.0, 0.0, 0.0, "gap")
+    assert svr.converged_
+    assert np.abs(svr.predict(X) - y)[1:].max() <= epsilon
+
+
+def test_no_constant_is_optimal_if_one_target_is_out_of_reach():
+    X, y = np.eye(4), np.array([0.0, 0.1, 0.15, 0.202])
+    svr = LinearSVR(epsilon=0.1, penalize_intercept=False).fit(X, y)
+    # two weights of 0.001, so that targets 0.202 apart are within 0.1
+    assert svr.lower_bound_ <= 1e-6 <= svr.objective_ * (1.0 + 1e-12)
+    assert svr.converged_

@@ -253,7 +253,9 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
     if error <= enough or not _in_memory(rows):
         return value + correction(error, enough)
     high, low, size = precise_scores(rows, w)
-    unit = gamma(rows.design.shape[1])
+    # without weights of features, scores are the intercepts themselves
+    constant = rows.intercept == 1.0 and not w[: -rows.n_columns].any()
+    unit = 0.0 if constant else gamma(rows.design.shape[1])
     total = _precise_loss(rows, high, low, unit**2 * size)
     if total is not None:
         return min(total, value + error)

@@ -15,7 +15,7 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.linear.refit import StoredBundles, bundles_for, grow, keep_planes
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import Auto
+from maxmargin.solvers import Auto, CuttingPlane
 
 #: methods whose dual variables the next fit can reuse
 COORDINATE_METHODS = ("coordinate", "block coordinate", "stream")
@@ -69,14 +69,18 @@ class LinearFit(CertifiedEstimator):
                 )
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None
-                if last is None:
+                solver = self._automatic(engine) if self.solver == "auto" else self.solver
+                if model.constant is not None:
+                    # it begins with the start, which is optimal
+                    start, solver = Start(model.constant), CuttingPlane()
+                elif last is None:
                     start = self._start(model, k, risk, problem, grown, planes)
                 else:
                     start = last.results[k]
                 results.append(
                     self._minimize(
                         risk,
-                        self._automatic(engine) if self.solver == "auto" else self.solver,
+                        solver,
                         regularizer=weights.norm,
                         start=start,
                         fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),

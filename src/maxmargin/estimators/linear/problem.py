@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class LinearModel:
     regularizer: SquaredNorm
     #: how the weights of each problem are learned
     weights: tuple[Weighing, ...]
+    #: weights of a constant prediction without any loss, if there is one: F there is 0, which is optimal
+    constant: Array | None = None
 
     def attributes(self, ws: list[Array]) -> dict[str, Any]:
         """coef_ and intercept_ from the flat weights of the problems."""
@@ -71,11 +74,15 @@ class LinearModel:
         """The flat weights that the attributes stand for; None if these are all weights.
 
         For two classes with a cost matrix only the difference of the two columns is stored. A common part of
-        them, which rounding leaves, would count in the objective and not in the model.
+        them, which rounding leaves, would count in the objective and not in the model. For several classes,
+        a common part of unpenalized intercepts is arbitrary: it is removed.
         """
-        if self.n_classes != 2 or self.loss.n_outputs() != 2:
+        columns = self.loss.n_outputs()
+        if self.n_classes == 2 and columns == 2:
+            return _differing
+        if columns is None or not len(self.weights[0].norm.free):
             return None
-        return _differing
+        return partial(_centered, columns)
 
     def flatten(self, coef: Array, bias: Array) -> list[Array] | None:
         """The flat weights of fitted attributes, in the solvers' variables; None if the shapes differ."""
@@ -100,6 +107,13 @@ def _differing(w: Array) -> Array:
     """The weights of two columns without their common part."""
     half = 0.5 * (w[1::2] - w[::2])
     return np.column_stack([-half, half]).ravel()
+
+
+def _centered(columns: int, w: Array) -> Array:
+    """The weights with intercepts whose sum is zero."""
+    w = w.copy()
+    w[-columns:] -= w[-columns:].mean()
+    return w
 
 
 def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearModel:

@@ -19,6 +19,7 @@ from maxmargin.estimators.linear.problem import (
     weighings,
 )
 from maxmargin.estimators.validation import Training
+from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import (
     DualTerms,
     EpsilonInsensitive,
@@ -43,11 +44,14 @@ def regression_model(estimator: Any, data: Training, epsilon: Array | None) -> L
         )
     weight, y = require_positive_weight(data.weight), epsilon_targets(data.y, epsilon)
     intercept = intercept_feature(estimator)
-    regularizer, largest_demand = SquaredNorm(), 0.0
+    regularizer, largest_demand, constant = SquaredNorm(), 0.0, None
     if intercept != 0.0 and not estimator.penalize_intercept:
         regularizer, largest_demand = _free_intercept(estimator.C, data, loss, y, weight)
+        if not given_weight_parameters(estimator):
+            constant = _constant(data, loss, y, weight)
     weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, largest_demand)
-    return LinearModel(loss, (y,), weight, intercept, data.n_features, 0, regularizer, weights)
+    d = data.n_features
+    return LinearModel(loss, (y,), weight, intercept, d, 0, regularizer, weights, constant)
 
 
 def check_epsilon(epsilon: Any, n: int) -> Array | None:
@@ -91,8 +95,8 @@ def target_loss(given: Any, epsilon: float) -> ScoreLoss:
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
 
 
-def _targets(loss: ScoreLoss, y: Column) -> Array:
-    """The targets, if the loss has its minimum there."""
+def _targets(loss: ScoreLoss, y: Column) -> DualTerms:
+    """The terms of a loss that has its minimum at the targets."""
     terms = loss.dual_terms(np.asarray(y))
     if not isinstance(terms, DualTerms) or not terms.two_sided:
         raise ValueError(
@@ -100,7 +104,23 @@ def _targets(loss: ScoreLoss, y: Column) -> Array:
             "with two_sided=True: implement it, or use penalize_intercept=True with a large "
             "intercept_scaling."
         )
-    return terms.labels
+    return terms
+
+
+def _constant(data: Training, loss: ScoreLoss, y: Column, weight: Column) -> Array | None:
+    """The weights of an intercept within epsilon of all targets: the middle of those, None if there is none.
+
+    Solvers approach such an optimum from outside, and F = 0 is not attained on the way.
+    """
+    lowest, highest = -np.inf, np.inf
+    for lo, hi in chunks(data.n):
+        terms = _targets(loss, y[lo:hi])
+        there = weight[lo:hi] > 0.0
+        lowest = max(lowest, float((terms.labels - terms.margin)[there].max(initial=-np.inf)))
+        highest = min(highest, float((terms.labels + terms.margin)[there].min(initial=np.inf)))
+    if lowest > highest:
+        return None
+    return np.append(np.zeros(data.n_features), 0.5 * lowest + 0.5 * highest)
 
 
 def _free_intercept(
@@ -116,7 +136,7 @@ def _free_intercept(
     total = mean = largest_demand = 0.0
     for lo, hi in chunks(data.n):
         s = weight[lo:hi]
-        target = _targets(loss, y[lo:hi])
+        target = _targets(loss, y[lo:hi]).labels
         total += float(s.sum())
         mean += float(s @ target)
         largest_demand = max(largest_demand, float(np.abs(target[s > 0.0]).max(initial=0.0)))

@@ -138,8 +138,11 @@ class Mapped:
 
         The dual value at multipliers of caps c_i changes by at most ``error / 2`` times the sum of the
         squared coefficients of rows. These are at most 2 c_i^2 for every row of example i if a row enters
-        an output once. The optimum changes by the same amount at most.
+        an output once. The optimum changes by the same amount at most. (F = 0 is attained at w = 0, where
+        features have no effect.)
         """
+        if result.objective == 0.0:
+            return result
         allowance = self.error * float(caps**2 @ self.counts)
         lower, upper = result.lower_bound - allowance, result.objective + allowance
         bounds = Bounds(upper * (1.0 - 1e-12), lower, estimator.C)
