@@ -74,3 +74,18 @@ def test_pairs_that_were_cut_short_are_told_of():
     assert svc.stop_reason_ == "max_iter"
     svc._keep([easy, easy])
     assert svc.stop_reason_ == "gap"
+
+
+def test_the_overhead_is_linear_in_the_number_of_pairs(monkeypatch):
+    """Of each pair one record is copied at a time, and the certificate is stored once."""
+    kept = []
+    keep = KernelSVC._keep
+    monkeypatch.setattr(
+        KernelSVC, "_keep", lambda self, results: (kept.append(len(results)), keep(self, results))
+    )
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(8), 3)
+    svc = KernelSVC().fit(rng.normal(size=(24, 2)) + y[:, None], y)
+    assert kept == [28]
+    assert svc.converged_
+    assert len(svc.history_) >= 28

@@ -74,6 +74,9 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     n_iter_: int
     history_: list[dict[str, Any]]
 
+    #: whether the certificate of several problems is stored after each of them, or by the caller at the end
+    _keeps_parts = True
+
     def _workers(self) -> AbstractContextManager[Engine]:
         """The engine of this fit."""
         require_object("engine", self.engine)
@@ -138,7 +141,8 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
             )
         if returned is not None:
             result = at_point(result, risk, regularizer, self.C, stopping, returned(result.w))
-        self._keep([*after, result])
+        if self._keeps_parts:
+            self._keep([*after, result])
         return result
 
     def _previous_weights(self, name: str, shape: tuple[int, ...]) -> Array | None:

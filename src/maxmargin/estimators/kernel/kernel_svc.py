@@ -143,6 +143,9 @@ class KernelSVC(KernelDecision, KernelMachine):
     0.99
     """
 
+    #: there may be very many pairs of classes
+    _keeps_parts = False
+
     C: float = 1.0
     _: KW_ONLY
     kernel: Any = "rbf"
@@ -204,6 +207,7 @@ class KernelSVC(KernelDecision, KernelMachine):
             draw = np.random.default_rng(_seed(self.random_state)).random(len(codes))
         work = sum(len(part.rows) ** 2 for part in split)
         found: list[KernelSolution] = []
+        before: list[SolveResult] = []  # of these, only why and when they ended matters
         for part in split:
             problem = KernelProblem(
                 kernel=kernel,
@@ -219,9 +223,9 @@ class KernelSVC(KernelDecision, KernelMachine):
                 draw=None if draw is None else draw[part.rows],
                 share=len(part.rows) ** 2 / work,
             )
-            # of the problems before, only why and when they ended matters
-            before = [replace(fit.result, history=fit.result.history[-1:]) for fit in found]
             found.append(self._answer(problem, part, before, settings))
+            last = found[-1].result
+            before.append(replace(last, history=last.history[-1:]))
         self._take(found, split, classes, kernel, X)
         self.shape_fit_ = data.design.shape
 
