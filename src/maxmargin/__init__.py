@@ -128,7 +128,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*__all__, *_PACKAGES, "__version__"})
 
 
 def _write_model(estimator: Any, path: Any) -> None:

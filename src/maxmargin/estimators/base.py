@@ -28,7 +28,7 @@ from maxmargin.engines import Engine, opened
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
-from maxmargin.estimators.parameters import NamedParameters, require_object
+from maxmargin.estimators.parameters import NamedParameters
 from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
 from maxmargin.estimators.threads import granted_jobs, limit_blas, one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
@@ -79,7 +79,6 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
 
     def _workers(self) -> AbstractContextManager[Engine]:
         """The engine of this fit."""
-        require_object("engine", self.engine)
         here = self.engine is None or self.engine in HERE
         n_jobs = granted_jobs(self.n_jobs) if here else self.n_jobs
         return opened(self.engine, n_jobs, limit_blas, by_value=needs_value(self))
@@ -111,12 +110,6 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
             raise ValueError(
                 "checkpoint= is for one fit. Paths and cross-validation, whose fits start from each other, "
                 "write no checkpoints: leave it out, or fit the values of C one by one."
-            )
-        require_object("solver", solver)
-        if not hasattr(solver, "steps"):
-            raise ValueError(
-                f"solver={solver!r}: use 'auto' or a solver object such as "
-                "maxmargin.solvers.CuttingPlane(...) or maxmargin.solvers.DualCoordinate(...)."
             )
         seconds = _left(self.max_seconds, after)
         callbacks, predicting = watchers(self, len(after), stopping, seconds)
@@ -235,25 +228,18 @@ def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
 
 
 def stopping_rule(tol: Any) -> StoppingRule:
-    """A number is a relative gap; anything else must be a stopping rule."""
-    if isinstance(tol, Real):
-        return RelativeGap(float(tol))
-    if not hasattr(tol, "met"):
-        raise ValueError(
-            f"tol={tol!r}: give a number (the relative gap) or a rule from maxmargin.solvers, such as "
-            "AbsoluteGap(...)."
-        )
-    rule: StoppingRule = tol
+    """A number is a relative gap; anything else is a stopping rule."""
+    rule: StoppingRule = RelativeGap(float(tol)) if isinstance(tol, Real) else tol
     return rule
 
 
 def _seed(random_state: Any) -> int:
-    """A seed from scikit-learn's ``random_state``; None means a new random seed."""
+    """A seed from ``random_state``: itself, a number that the generator draws, or a new one for None."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(np.random.default_rng(random_state).integers(2**31 - 1))
 
 
 @contextmanager

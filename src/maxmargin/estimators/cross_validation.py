@@ -19,7 +19,6 @@ from maxmargin.estimators.grid_table import Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.outcome import raise_from_search, report_search, stopped_early
 from maxmargin.estimators.parameters import NamedParameters, names
-from maxmargin.estimators.paths import values_of_C
 
 #: parameters of a search itself, also if the estimator that it trains has parameters of these names
 OWN = frozenset({"max_seconds", "callbacks", "verbose"})
@@ -48,9 +47,9 @@ class CrossValidation(NamedParameters):
 
     def _values(self) -> Array:
         """The values of C, ascending."""
-        if isinstance(self.Cs, Integral) and not isinstance(self.Cs, bool) and int(self.Cs) > 0:
+        if isinstance(self.Cs, Integral):
             return np.logspace(*self._powers, int(self.Cs))
-        return np.sort(values_of_C(self.Cs, ", or how many as a positive integer"))
+        return np.sort(np.asarray(self.Cs, dtype=np.float64))
 
     def _splits(self, folds: Iterable[Any], n: int) -> list[tuple[IntArray, IntArray]]:
         """The numbers of the training and the held-out samples of each fold."""

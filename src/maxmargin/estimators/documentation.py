@@ -143,8 +143,9 @@ engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, {d
 warm_start : bool, {default}
     Whether to start from the solution of the previous fit.
 
-random_state : int, RandomState or None, {default}
-    Seed of the random number generator. Fits with the same seed are bit-identical.
+random_state : int, Generator, RandomState or None, {default}
+    Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of NumPy,
+    every fit draws another seed.
 
 callbacks : list of callables, {default}
     Called with the record of every iteration. The fit stops if one of them returns True. See the user guide,

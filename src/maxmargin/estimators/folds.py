@@ -36,11 +36,6 @@ class StructuredSearch(CrossValidation):
 
     def _table(self, n: int, groups: Any) -> tuple[GridTable, list[tuple[IntArray, IntArray]]]:
         """An empty table, and the folds of n examples."""
-        if self.scoring is not None and not callable(self.scoring):
-            raise ValueError(
-                f"scoring={self.scoring!r}: pass a callable scoring(estimator, X, y), or None for the "
-                "estimator's own score."
-            )
         splits = self._splits(check_cv(self.cv).split(np.arange(n), None, groups), n)
         return GridTable(len(splits), self._values()), splits
 

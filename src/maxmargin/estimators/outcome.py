@@ -19,6 +19,7 @@ from maxmargin.core.user_warnings import warn_user
 from maxmargin.estimators.base import with_callbacks
 from maxmargin.estimators.grid_table import GridTable
 from maxmargin.estimators.grid_watch import EarlyStop
+from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.watching import Watch
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -47,6 +48,7 @@ def certified_fit(fit: Fit) -> Fit:
 
     @wraps(inner)
     def outer(self: Any, *args: Any, **options: Any) -> Any:
+        check_parameters(self)
         self.__dict__.pop("_ended", None)
         with outermost() as returns:
             try:

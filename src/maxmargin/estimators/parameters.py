@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from types import MethodType
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
+from maxmargin.estimators.constraints import SHARED, Constraint
 from maxmargin.estimators.scikit import BaseEstimator, ClassifierMixin
 
 _SOLVER = "the method is chosen by solver=, and every fit ends with a primal and a dual bound: leave it out"
@@ -71,6 +72,9 @@ _NO_KERNEL_REGRESSION = (
 )
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
 class Missing:
     """A method that scikit-learn's classifiers have and this one does not: an AttributeError with advice."""
 
@@ -86,27 +90,30 @@ class Missing:
         )
 
 
-class AvailableIf(Missing):
+class AvailableIf:
     """A method that depends on the parameters, as scikit-learn's ``available_if``; the error has advice."""
 
-    def __init__(
-        self, method: Callable[..., Any], available: Callable[[Any], bool], advice: str
-    ) -> None:
-        super().__init__(advice)
-        self._method, self._available = method, available
-        self.__doc__ = method.__doc__
+    def __init__(self, method: Callable[..., Any], advice: Callable[[Any], str]) -> None:
+        self._method, self._advice = method, advice
+        self.__doc__, self.__wrapped__ = method.__doc__, method  # doctest finds its examples
 
     @classmethod
-    def decorator(cls, available: Callable[[Any], bool], advice: str) -> Callable[..., Any]:
-        """A decorator for methods of estimators with ``available(estimator)``."""
-        return lambda method: cls(method, available, advice)
+    def decorator(cls, advice: Callable[[Any], str]) -> Callable[[Method], Method]:
+        """A decorator of methods that raise AttributeError where ``advice(estimator)`` is not empty.
+
+        It hides this class from type checkers, which see the method's signature.
+        """
+        return lambda method: cls(method, advice)  # type: ignore[return-value]
 
     def __get__(self, instance: object, owner: type) -> Any:
         if instance is None:  # for help() and the documentation
             return self._method
-        if self._available(instance):
-            return MethodType(self._method, instance)
-        return super().__get__(instance, owner)
+        advice = self._advice(instance)
+        if advice:
+            raise AttributeError(
+                f"{owner.__name__!r} object has no attribute {self._method.__name__!r}: {advice}"
+            )
+        return MethodType(self._method, instance)
 
 
 #: predict_proba of classifiers
@@ -128,6 +135,8 @@ class NamedParameters(BaseEstimator):
     """Rejects unknown parameters with a message that says what to use instead."""
 
     __signature__ = _InitSignature()
+    #: what parameters may be that are not in ``SHARED``, or mean something else here
+    _constraints: ClassVar[Mapping[str, Constraint]] = {}
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         for name in _unknown(cls, params):
@@ -197,16 +206,41 @@ def _advice(cls: Any, name: str) -> str:
     return f"did you mean {near[found[0]]!r}?" if found else ""
 
 
-def check_parameters(estimator: BaseEstimator) -> None:
-    """Raise TypeError for a class where an object is expected: it has all methods, but none of them works."""
+@cache
+def _rules(kind: Any) -> Mapping[str, tuple[Any, Constraint | None]]:
+    """The default of each parameter, and what it may be. A class takes over the rules of its base classes."""
+    own = [vars(base).get("_constraints", {}) for base in reversed(kind.__mro__)]
+    known = {name: rule for rules in (SHARED, *own) for name, rule in rules.items()}
+    given = _parameters(kind)
+    return {
+        name: (given[name].default if name in given else None, known.get(name))
+        for name in names(kind)
+    }
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise an error that names the first parameter with a value that it cannot have."""
     kind: Any = type(estimator)
-    for name in names(kind):
+    for name, (default, rule) in _rules(kind).items():
         value = getattr(estimator, name)
-        if isinstance(value, type):
-            require_object(name, value)
-        if name == "callbacks" and isinstance(value, list | tuple):
-            for k, callback in enumerate(value):
-                require_object(f"callbacks[{k}]", callback)
+        if value is not default:  # to check all of them takes as long as a Newton step
+            _check(name, value, rule, kind.__name__)
+
+
+def check_values(kind: Any, values: Mapping[str, Any]) -> None:
+    """The same for values of some parameters of a class."""
+    rules = _rules(kind)
+    for name, value in values.items():
+        _check(name, value, rules[name][1], kind.__name__)
+
+
+def _check(name: str, value: Any, rule: Constraint | None, owner: str) -> None:
+    require_object(name, value)  # a class has all methods of its objects, but none of them works
+    if name == "callbacks" and isinstance(value, list | tuple):
+        for k, callback in enumerate(value):
+            require_object(f"callbacks[{k}]", callback)
+    if rule is not None:
+        rule.check(name, value, owner)
 
 
 def require_object(name: str, value: Any) -> None:

@@ -8,20 +8,11 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.interrupts import outermost
-from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.constraints import LIST_OF_C
 from maxmargin.estimators.outcome import report_path
+from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.watching import Watch
-
-
-def values_of_C(Cs: Any, otherwise: str = "") -> Array:
-    """Validate a list of values of C. A single number is refused: an integer would be a number of values."""
-    values = np.asarray(Cs, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or not (np.isfinite(values) & (values > 0)).all():
-        raise ValueError(
-            f"Cs={Cs!r}: give a list of positive numbers, such as [0.1, 1.0]{otherwise}."
-        )
-    return values
 
 
 def fit_path(
@@ -35,13 +26,15 @@ def fit_path(
     ``make(C)`` makes an estimator. ``fit(estimator, previous)`` fits it and returns what the next fit starts
     from; ``previous`` is None for the first.
     """
-    values: list[float] = values_of_C(Cs).tolist()
+    LIST_OF_C.check("Cs", Cs, name)
+    values = [float(C) for C in np.ravel(Cs)]
     fitted: dict[float, Any] = {}
     previous: Any = None
     interrupted = False
     with outermost() as returns:
         for k, C in enumerate(ascending := sorted(set(values)), 1):
             estimator = make(C)
+            check_parameters(estimator)
             try:
                 with Watch(estimator, f"fit {k} of {len(ascending)}, C={C:g}"):
                     previous = fit(estimator, previous)

@@ -7,6 +7,7 @@ used as they are. A data set has its own labels and weights, which are read in r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from maxmargin.data.design import (
     largest_square,
 )
 from maxmargin.estimators.checked_matrices import validate_data
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.risks.lines.evaluation import check_weights
 
 
@@ -114,8 +114,8 @@ def training(
     ``numeric``: labels are numbers. ``reset=False``: further samples for an estimator that already knows
     the number of features.
     """
-    check_parameters(estimator)
     require_no_path(X)
+    check_labels(y, numeric=numeric)
     if not is_design(X):
         X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
         weight: Column = np.ones(X.shape[0])
@@ -151,6 +151,38 @@ def training(
         _weights(sample_weight, n) if data.weight is None else StoredColumn(data.weight, np.float64)
     )
     return Training(data, labels, weight)
+
+
+def check_labels(y: Any, name: str = "y", *, numeric: bool = False) -> None:
+    """Raise ValueError for labels that cannot be compared: strings beside numbers, or None.
+
+    NumPy cannot sort them in an array of objects, and silently makes strings of the numbers in a list.
+    ``numeric``: labels are numbers only.
+    """
+    values: Any = y
+    if not isinstance(y, list | tuple):
+        if getattr(getattr(y, "dtype", None), "kind", "") not in ("OU" if numeric else "O"):
+            return
+        values = np.ravel(np.asarray(y, dtype=object)).tolist()
+    found: dict[str, Any] = {}
+    for value in {type(value): value for value in values}.values():
+        kind = "a string" if isinstance(value, str) else "a number"
+        if value is None or isinstance(value, str | Real | np.bool_):
+            found.setdefault("no label" if value is None else kind, value)
+    wrong = ("no label",) if len(found) == 1 else tuple(found)
+    if numeric:
+        wrong = ("no label", "a string")
+    shown = [f"{value!r:.80} ({kind})" for kind, value in found.items() if kind in wrong]
+    if shown:
+        raise ValueError(
+            f"{name} contains {' and '.join(shown)}, but must contain only numbers"
+            + (
+                "."
+                if numeric
+                else " or only strings: convert them, as by [str(label) for label in y]."
+            )
+            + (" Leave out samples without a label." if "no label" in found else "")
+        )
 
 
 def rows_for(estimator: Any, X: Any) -> Design:

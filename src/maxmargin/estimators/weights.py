@@ -7,7 +7,7 @@ constraint w_k >= 0 becomes v_k >= -m_k / t_k if the weight has mean m_k and sta
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -85,8 +85,6 @@ def weigh(
     if not given_weight_parameters(estimator):
         return Weighing(SquaredNorm())
     prior = getattr(estimator, "prior", None)
-    if not isinstance(prior, GaussianPrior | None):
-        raise TypeError(f"prior={prior!r}: give a maxmargin.GaussianPrior object.")
     prior = prior or GaussianPrior()
     mean = _means(prior.mean, n, columns)
     held, values = _held(getattr(estimator, "fixed", None), n, names, columns)
@@ -185,10 +183,6 @@ def _held(
     """Fixed weights, ascending, and their values in all columns."""
     if not _given(fixed):
         return np.empty(0, dtype=np.int64), np.empty((0, columns))
-    if not isinstance(fixed, Mapping):
-        raise TypeError(
-            f"fixed={fixed!r}: give a dict from index (or name) of a weight to its value."
-        )
     indices = find_weights(fixed, n, names, "fixed")
     values = []
     for key, value in fixed.items():
@@ -222,8 +216,6 @@ def find_weights(
     keys: Iterable[Any], dim: int, names: Sequence[Hashable] | None, what: str
 ) -> IntArray:
     """Indices of weights given by index or by name. ``what`` is the name of the parameter, for messages."""
-    if isinstance(keys, str) or not isinstance(keys, Iterable):
-        raise ValueError(f"{what}={keys!r}: give a list of weights, by index or by name.")
     keys = list(keys)
     if keys and all(isinstance(key, bool | np.bool_) for key in keys):
         if len(keys) != dim:

@@ -1,6 +1,6 @@
 """Parameters of estimators in a model file: plain values, arrays, and objects of :mod:`._objects`.
 
-They are not checked beyond that: an estimator validates its parameters when it is fitted.
+They are checked by the same constraints as in ``fit``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.core.user_warnings import warn_user
+from maxmargin.estimators.parameters import check_values
 from maxmargin.files.codec import CONTRADICTIONS, Decoder, Encoder, FormatError
 from maxmargin.persistence._fields import section
 from maxmargin.persistence._objects import convert, makers, own_loss
@@ -45,6 +46,7 @@ def read_params(cls: Any, stored: Any) -> dict[str, Any]:
     out = section(stored, f"the parameters of {cls.__name__}", (), known)
     for name, value in out.items():
         _check(name, value)
+    check_values(cls, out)
     return out
 
 

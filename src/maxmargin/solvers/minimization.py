@@ -30,6 +30,8 @@ from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, proble
 from maxmargin.solvers.requirements import require
 from maxmargin.solvers.wide_fit import minimize_in_rows
 
+#: squares of objectives with a larger C would not be finite
+LARGEST_C = 1e100
 #: classes of solvers and risks that have all members: Python takes longer to find out than for a Newton step
 _SOUND: WeakSet[type] = WeakSet()
 
@@ -116,8 +118,8 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
-    if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
-        raise ValueError(f"C={C!r}: it must be a positive number.")
+    if not isinstance(C, Real) or isinstance(C, bool) or not 0 < C <= LARGEST_C:
+        raise ValueError(f"C={C!r}: it must be a positive number up to {LARGEST_C:g}.")
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()
     solver = solver or CuttingPlane()

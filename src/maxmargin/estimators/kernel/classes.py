@@ -21,7 +21,6 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.kernel.problem import KernelSolution
 from maxmargin.kernels.extent import warn_of_no_kernel
 
-KINDS = ("auto", "ovo", "crammer_singer")
 #: further attributes of methods that are added over problems
 ADDED = ("restricted_lower_bound_", "kernel_values_")
 
@@ -62,8 +61,6 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 
 def is_joint(kind: str, n_classes: int) -> bool:
     """Whether several classes are one problem."""
-    if kind not in KINDS:
-        raise ValueError(f"multi_class={kind!r} is unknown; use 'auto', 'ovo' or 'crammer_singer'.")
     return n_classes > 2 and kind == "crammer_singer"
 
 

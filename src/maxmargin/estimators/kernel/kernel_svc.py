@@ -11,6 +11,7 @@ import numpy as np
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import ENDING, _seed, stopping_rule
+from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
@@ -31,7 +32,6 @@ from maxmargin.estimators.kernel.methods import METHODS
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.estimators.linear.problem import class_factors, require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.validation import (
     Classes,
     Training,
@@ -145,6 +145,7 @@ class KernelSVC(KernelDecision, KernelMachine):
 
     #: there may be very many pairs of classes
     _keeps_parts = False
+    _constraints = of_class(multi_class=one_of("auto", "ovo", "crammer_singer"))
 
     C: float = 1.0
     _: KW_ONLY
@@ -181,11 +182,6 @@ class KernelSVC(KernelDecision, KernelMachine):
         {y}
             Class labels of any type.
         """
-        check_parameters(self)
-        if self.decision_function_shape not in ("ovr", "ovo"):
-            raise ValueError(
-                f"decision_function_shape={self.decision_function_shape!r}: use 'ovr' or 'ovo'."
-            )
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)
         rows = training(self, X, y, sample_weight)

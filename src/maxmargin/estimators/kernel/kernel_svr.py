@@ -9,12 +9,12 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import of_class
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
-from maxmargin.estimators.kernel.machine import KernelMachine
+from maxmargin.estimators.kernel.machine import KernelMachine, methods
 from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.scores import DeterminationScore
 from maxmargin.estimators.validation import finite_scores, training
 from maxmargin.losses import EpsilonInsensitive
@@ -97,7 +97,7 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     """
 
     n_support_: Any = field(init=False)
-    _methods = ("auto", "exact", "nystrom")
+    _constraints = of_class(method=methods("auto", "exact", "nystrom"))
 
     C: float = 1.0
     _: KW_ONLY
@@ -136,7 +136,6 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
         """
-        check_parameters(self)
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)
         data = training(self, X, y, sample_weight, numeric=True)

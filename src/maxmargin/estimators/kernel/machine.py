@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,14 @@ from maxmargin.core.result import SolveResult, relative_gap
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_matrix, is_design
 from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.constraints import (
+    FUNCTION,
+    KERNELS,
+    Constraint,
+    instance,
+    of_class,
+    one_of,
+)
 from maxmargin.estimators.kernel.classes import interrupted
 from maxmargin.estimators.kernel.lowrank import check_landmarks
 from maxmargin.estimators.kernel.methods import METHODS, NAMED
@@ -30,6 +37,13 @@ from maxmargin.losses import ScoreLoss
 STEP = 512
 
 
+def methods(*known: str) -> Constraint:
+    """The methods of these names, or their settings."""
+    kinds = tuple({type(NAMED[name]): None for name in known})
+    words = f"the settings of a method ({', '.join(kind.__name__ for kind in kinds)})"
+    return one_of(*known) | instance(words, *kinds)
+
+
 class KernelMachine(CertifiedEstimator):
     """Base class of estimators with ``kernel``, ``method`` and ``memory``."""
 
@@ -42,27 +56,14 @@ class KernelMachine(CertifiedEstimator):
     max_kernel_values: float
     #: workers are threads
     engine = "threads"
-    #: names of methods; None for all
-    _methods: tuple[str, ...] | None = None
+    _constraints = of_class(
+        kernel=KERNELS | one_of("precomputed") | FUNCTION,
+        method=methods(*NAMED),
+    )
 
     def _settings(self) -> Any:
-        """The settings of the method, after checks of the parameters that do not depend on the data."""
-        for name in ("memory", "max_kernel_values"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not float(value) >= 0.0:
-                raise ValueError(f"{name}={value!r}: use a nonnegative number.")
-        settings, known, allowed = self.method, NAMED, set(METHODS)
-        if self._methods is not None:
-            known = {name: NAMED[name] for name in self._methods}
-            allowed = {type(own) for own in known.values()}
-        if isinstance(settings, str):
-            settings = known.get(settings)
-        if type(settings) not in allowed:
-            kinds = ", ".join(cls.__name__ for cls in METHODS if cls in allowed)
-            raise ValueError(
-                f"method={self.method!r}: use one of {sorted(known)}, or the settings of a method ({kinds})."
-            )
-        return settings
+        """The settings of the method."""
+        return NAMED[self.method] if isinstance(self.method, str) else self.method
 
     def _name(self) -> str:
         return self.method if isinstance(self.method, str) else repr(self.method)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,7 +35,6 @@ from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.problem import require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.scikit import OutlierMixin
 from maxmargin.estimators.validation import finite_scores
 from maxmargin.kernels import KernelRows
@@ -161,10 +159,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         y : ignored
             Not used.
         """
-        check_parameters(self)
         settings = self._settings()
-        if not isinstance(self.nu, Real) or not 0.0 < float(self.nu) <= 1.0:
-            raise ValueError(f"nu={self.nu!r}: use a number above 0 and at most 1.")
         X, _, sample_weight = self._loaded(X, None, sample_weight)
         X = validate_data(self, X)
         weight = np.ones(X.shape[0])

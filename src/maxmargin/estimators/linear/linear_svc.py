@@ -8,18 +8,25 @@ from typing import Any, Self
 import numpy as np
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import LOSS_OBJECT, MATRIX, NONE, of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.probabilities import Probabilities
-from maxmargin.estimators.linear.problem import linear_model
+from maxmargin.estimators.linear.problem import LOSSES, linear_model
 from maxmargin.estimators.linear.stream import (
     PartialFit,
     StreamBatch,
     check_streamable,
-    if_all_penalized,
+    if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.validation import Classes, classes_of, require_two_classes, training
+from maxmargin.estimators.validation import (
+    Classes,
+    check_labels,
+    classes_of,
+    require_two_classes,
+    training,
+)
 
 
 @documented
@@ -101,6 +108,12 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     array([[0.98, 0.02, 0.  ]])
     """
 
+    _constraints = of_class(
+        loss=one_of(*LOSSES) | LOSS_OBJECT,
+        multi_class=one_of("auto", "crammer_singer", "multinomial", "ovr"),
+        cost=MATRIX | NONE,
+    )
+
     C: float = 1.0
     _: KW_ONLY
     tol: Any = 1e-3
@@ -168,7 +181,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         data, grown = {"X": X, "y": y}, X if y is None and sample_weight is None else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
-    @if_all_penalized
+    @if_streamable
     @documented
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
@@ -213,6 +226,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         if first:
             if classes is None and not hasattr(self, "classes_"):
                 raise ValueError("classes must be passed on the first call to partial_fit.")
+            check_labels(classes, "classes")
             self.classes_ = np.unique(np.asarray(self.classes_ if classes is None else classes))
             if len(self.classes_) < 2:
                 raise ValueError(f"classes={classes!r}: at least two classes are needed.")

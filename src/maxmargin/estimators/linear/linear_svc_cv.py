@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.constraints import SHARED, instance, of_class
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
@@ -29,7 +30,7 @@ from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.threads import one_blas_thread
-from maxmargin.estimators.validation import loaded, require_two_classes
+from maxmargin.estimators.validation import check_labels, loaded, require_two_classes
 
 
 @documented
@@ -104,6 +105,12 @@ class LinearSVCCV(Probabilities, CrossValidation):
     _of_best = ("coef_", "intercept_")
     best_estimator_: LinearSVC = field(init=False)
 
+    _constraints = of_class(
+        loss=LinearSVC._constraints["loss"],
+        # not several, of which none would choose the best setting
+        scoring=instance("one scorer, by its name", str) | SHARED["scoring"],
+    )
+
     Cs: Any = 10
     _: KW_ONLY
     cv: Any = None
@@ -153,6 +160,7 @@ class LinearSVCCV(Probabilities, CrossValidation):
         """
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
+        check_labels(y)
         X, y = validate_data(self, X, y)
         codes = self._encode(y)
         weight: Array = _check_sample_weight(
@@ -182,11 +190,6 @@ class LinearSVCCV(Probabilities, CrossValidation):
         return codes.astype(np.int64)
 
     def _scorer(self) -> Any:
-        if isinstance(self.scoring, list | tuple | set | dict):
-            raise ValueError(
-                f"scoring={self.scoring!r}: pass one scorer, by name or as a callable. It chooses the best "
-                "setting."
-            )
         return check_scoring(self.estimator, self.scoring)
 
     def _cells(
@@ -207,13 +210,7 @@ class LinearSVCCV(Probabilities, CrossValidation):
 
     def _choices(self) -> list[Any]:
         """The class weights."""
-        choices = [None] if self.class_weights is None else list(self.class_weights)
-        if not choices or isinstance(self.class_weights, dict | str):
-            raise ValueError(
-                f"class_weights={self.class_weights!r}: give a list of class weights, each a dict, "
-                "'balanced' or None."
-            )
-        return choices
+        return [None] if self.class_weights is None else list(self.class_weights)
 
     def _factors(self, choices: list[Any], y: Any, weight: Array) -> list[Array | None]:
         """Factors of the classes for the training rows of a split; None if a class is missing."""

@@ -11,14 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import LOSS_OBJECT, of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
-from maxmargin.estimators.linear.regression import check_epsilon, regression_model
+from maxmargin.estimators.linear.regression import LOSSES, check_epsilon, regression_model
 from maxmargin.estimators.linear.stream import (
     PartialFit,
     StreamBatch,
     check_streamable,
-    if_all_penalized,
+    if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.scores import DeterminationScore
@@ -81,6 +82,8 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     0.48
     """
 
+    _constraints = of_class(loss=one_of(*LOSSES) | LOSS_OBJECT)
+
     C: float = 1.0
     _: KW_ONLY
     tol: Any = 1e-3
@@ -136,7 +139,7 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         self._train(model, rows.design, data, None, keeping=keeping)
         return self
 
-    @if_all_penalized
+    @if_streamable
     @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.

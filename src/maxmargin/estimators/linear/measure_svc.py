@@ -17,9 +17,11 @@ from maxmargin.data.design import Design, compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import of_class
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
+    MEASURE,
     as_copies,
     best_threshold,
     counts_rows,
@@ -108,6 +110,8 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     """
 
     threshold_: float = field(init=False)
+
+    _constraints = of_class(measure=MEASURE)
 
     measure: Any = "f1"
     C: float = 1.0

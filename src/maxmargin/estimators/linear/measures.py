@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.constraints import Constraint
 from maxmargin.losses import (
     AllConfusionMatrices,
     AtK,
@@ -84,8 +85,6 @@ _OF_ROWS = {"error": _error, "balanced_error": _balanced_error}
 
 def measure_loss(measure: Any, beta: float, k: Any, rescaling: str, y: Array) -> ScoreLoss:
     """The loss of a metric for these labels, -1 and +1."""
-    if rescaling not in ("margin", "slack"):
-        raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
     P, N = int(np.sum(y > 0)), int(np.sum(y <= 0))
     loss = declared(measure, beta, k)
     if loss is None:
@@ -119,14 +118,25 @@ def declared(measure: Any, beta: float, k: Any) -> ScoreLoss | None:
         return deepcopy(measure)  # set_params must not change the loss of a fitted model
     if callable(measure):
         return None
-    if not isinstance(measure, str) or measure not in _LOSSES:
-        instead = _OTHER_NAMES.get(measure) if isinstance(measure, str) else None
-        raise ValueError(
-            f"measure={measure!r} is unknown; use {f'{instead!r}. Known are' if instead else 'one of'} "
-            f"{', '.join(_LOSSES)}, a callable (tp, fp, fn, tn) -> loss, or an object of a class derived "
-            "from maxmargin.losses.ConfusionMatrixLoss."
-        )
     return _LOSSES[measure](beta, k)
+
+
+def is_measure(measure: Any) -> bool:
+    """Whether this can be the parameter ``measure``; raises ValueError for the name of scikit-learn's."""
+    known = isinstance(measure, str) and measure in _LOSSES
+    if isinstance(measure, str) and measure in _OTHER_NAMES and not known:
+        raise ValueError(f"measure={measure!r} is unknown; use {_OTHER_NAMES[measure]!r}.")
+    return known or callable(measure) or isinstance(measure, ScoreLoss)
+
+
+MEASURE = Constraint(
+    (
+        *map(repr, _LOSSES),
+        "a callable (tp, fp, fn, tn) -> loss",
+        "an object of a class derived from maxmargin.losses.ConfusionMatrixLoss",
+    ),
+    is_measure,
+)
 
 
 def require_counts(measure: Callable[..., Any]) -> None:

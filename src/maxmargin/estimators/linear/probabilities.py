@@ -14,9 +14,9 @@ from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
 from maxmargin.estimators.parameters import NO_PROBABILITIES, AvailableIf
 
+_ADVICE = NO_PROBABILITIES.replace("Use ", "Use loss='logistic' or ", 1)
 _logistic_only = AvailableIf.decorator(
-    lambda estimator: is_logistic(estimator.loss),
-    NO_PROBABILITIES.replace("Use ", "Use loss='logistic' or ", 1),
+    lambda estimator: "" if is_logistic(estimator.loss) else _ADVICE
 )
 
 

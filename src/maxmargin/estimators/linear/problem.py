@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,6 @@ LOSSES: dict[str, type[ScoreLoss]] = {
 }
 #: how several classes are trained by default
 TOGETHER = {"hinge": "crammer_singer", "logistic": "multinomial"}
-KINDS = ("auto", "crammer_singer", "multinomial", "ovr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,10 +174,6 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     n_classes = len(classes.names)
     binary = score_loss(estimator.loss)
     name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
-    if kind not in KINDS:
-        raise ValueError(
-            f"multi_class={kind!r} is unknown; use 'auto', 'crammer_singer', 'multinomial' or 'ovr'."
-        )
     if kind == "auto":
         kind = TOGETHER.get(name, "ovr")
     if estimator.cost is not None:
@@ -215,20 +210,10 @@ def score_loss(given: Any) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, labels -1 and +1."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given]()
-    require_loss(given, LOSSES)
     why = _reason_to_refuse(given)
     if why is not None:
         raise ValueError(f"loss={given!r} cannot train a classifier: {why}.")
     return deepcopy(given)  # set_params must not change the loss of a stream or of a fitted model
-
-
-def require_loss(given: Any, names: Iterable[str]) -> None:
-    """Raise ValueError unless this is the object of a loss. ``names``: the losses that have names."""
-    if not isinstance(given, ScoreLoss):
-        raise ValueError(
-            f"loss={given!r} is unknown; use one of {', '.join(map(repr, names))}, or an object of a class "
-            "derived from maxmargin.losses.ScoreLoss."
-        )
 
 
 def _reason_to_refuse(loss: ScoreLoss) -> str | None:
@@ -264,11 +249,6 @@ def intercept_feature(estimator: Any) -> float:
         return 0.0
     if not getattr(estimator, "penalize_intercept", True):
         return 1.0  # the scale has no effect on an unpenalized intercept
-    if not estimator.intercept_scaling > 0:
-        raise ValueError(
-            f"intercept_scaling={estimator.intercept_scaling!r}: it must be positive if "
-            "fit_intercept=True."
-        )
     return float(estimator.intercept_scaling)
 
 

@@ -15,9 +15,6 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.losses import NDCG, AveragePrecision, PairHinge, ScoreLoss, query_labels
 
-LOSSES = ("pairs", "map", "ndcg")
-QUERY_WEIGHTS = ("pairs", "equal")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
@@ -109,12 +106,6 @@ def queries(estimator: Any, y: Any, levels: Any, groups: Any, weight: Array) -> 
 def _loss(estimator: Any, y: Any, levels: Any) -> tuple[ScoreLoss, Array]:
     """The loss and the relevances in the form it takes."""
     name = estimator.loss
-    if name not in LOSSES:
-        raise ValueError(f"loss={name!r} is unknown; use 'pairs', 'map' or 'ndcg'.")
-    if estimator.query_weight not in QUERY_WEIGHTS:
-        raise ValueError(
-            f"query_weight={estimator.query_weight!r} is unknown; use 'pairs' or 'equal'."
-        )
     given = estimator.pair_weight
     words = isinstance(given, str)
     plain = words and given == "equal" and estimator.query_weight == "pairs"
@@ -138,10 +129,6 @@ def _loss(estimator: Any, y: Any, levels: Any) -> tuple[ScoreLoss, Array]:
             )
         return AveragePrecision(), (y == levels[-1]).astype(np.float64)
     if words:
-        if given not in ("equal", "difference"):
-            raise ValueError(
-                f"pair_weight={given!r} is unknown; use 'equal', 'difference' or a matrix of levels."
-            )
         return PairHinge(given), y
     matrix: Array = np.asarray(given, dtype=np.float64)
     if matrix.shape != (len(levels), len(levels)):

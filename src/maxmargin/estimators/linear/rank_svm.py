@@ -20,6 +20,7 @@ from maxmargin.data.design import compact, take
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.queries import (
     groups_of,
@@ -30,7 +31,7 @@ from maxmargin.estimators.linear.queries import (
 )
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.scikit import RegressorMixin
-from maxmargin.estimators.validation import finite_scores, rows_for, scored, training
+from maxmargin.estimators.validation import check_labels, finite_scores, rows_for, scored, training
 from maxmargin.estimators.weights import weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
@@ -107,6 +108,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     >>> ranker.score(X, y, groups), ranker.certificate_, ranker.converged_
     (1.0, 'exact', True)
     """
+
+    _constraints = of_class(loss=one_of("pairs", "map", "ndcg"))
 
     C: float = 1.0
     _: KW_ONLY
@@ -239,6 +242,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         """
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
+        check_labels(y, numeric=True)
         y = column_or_1d(y, dtype=np.float64)
         check_consistent_length(scores, y)
         groups = groups_of(X, groups)

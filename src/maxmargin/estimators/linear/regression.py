@@ -14,7 +14,6 @@ from maxmargin.data.columns import Column, LazyColumn, chunks
 from maxmargin.estimators.linear.problem import (
     LinearModel,
     intercept_feature,
-    require_loss,
     require_positive_weight,
     weighings,
 )
@@ -86,7 +85,6 @@ def target_loss(given: Any, epsilon: float) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, and a target."""
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given](epsilon)
-    require_loss(given, LOSSES)
     if given.label_kind != "target" or given.n_outputs() is not None or not given.decomposable:
         raise ValueError(
             f"loss={given!r} cannot train a regression: it must be a sum over samples of a function of one "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
@@ -21,10 +20,9 @@ from maxmargin.data.design import CSRDesign, DenseDesign, Design, is_design
 from maxmargin.duals.one_pass import SupportStream
 from maxmargin.estimators.base import CertifiedEstimator, _as_dict, _seed, stopping_rule
 from maxmargin.estimators.linear.problem import LinearModel
+from maxmargin.estimators.parameters import AvailableIf, check_parameters
 from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.risks import ScoreRisk
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: number of rows that are loaded at a time; number of history records that are kept
 BLOCK, RECORDS = 2**16, 1000
@@ -92,10 +90,6 @@ class PartialFit(CertifiedEstimator):
 
     def _open(self, batch: StreamBatch) -> list[SupportStream]:
         """The current streams, or new ones."""
-        if not self.max_support >= 1:
-            raise ValueError(f"max_support={self.max_support!r}: at least one row must be kept.")
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C={self.C!r}: C must be a positive number.")
         model = batch.model
         if model.loss.dual_terms(np.asarray(model.targets[0][:1])) is None:
             raise TypeError(
@@ -219,31 +213,26 @@ class PartialFit(CertifiedEstimator):
             yield self._batch(*item, first=False)
 
 
-def penalizes_all(estimator: Any) -> bool:
-    """Whether every weight is penalized; otherwise a stream has no lower bound."""
+def _no_stream(estimator: Any) -> str:
+    """What to do if a stream has no lower bound, because some weight is not penalized or for the loss."""
     if estimator.fit_intercept and not estimator.penalize_intercept:
-        raise AttributeError(
+        return (
             "partial_fit requires a penalized intercept: set penalize_intercept=True, or use fit."
         )
-    if getattr(estimator, "loss", None) == "logistic":
-        raise AttributeError(
+    if isinstance(estimator.loss, str) and estimator.loss == "logistic":
+        return (
             "partial_fit keeps dual variables of single samples, which loss='logistic' does not offer: use "
             "fit, or another loss."
         )
-    return True
+    return ""
 
 
-def if_all_penalized(method: Method) -> Method:
-    """Hide a method of estimators whose intercept is not penalized.
-
-    scikit-learn's decorator has no types; with this one, type checkers still see the method's signature.
-    """
-    hidden: Method = available_if(penalizes_all)(method)
-    return hidden
+if_streamable = AvailableIf.decorator(_no_stream)
 
 
 def check_streamable(estimator: Any) -> None:
-    """Raise ValueError for parameters that streams do not support."""
+    """Raise ValueError for parameters that nothing or no stream supports."""
+    check_parameters(estimator)
     asked = given_weight_parameters(estimator)
     if asked:
         raise ValueError(f"partial_fit does not support {asked[0]}=: use fit.")

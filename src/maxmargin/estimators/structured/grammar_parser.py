@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.result import Start
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.risks import TaskRisk
 from maxmargin.solvers import AutoStructured
 from maxmargin.tasks.parsing.parsing import Parsing
@@ -85,6 +85,8 @@ class GrammarParser(CertifiedEstimator):
     (1.0, 'exact')
     """
 
+    _constraints = of_class(loss=one_of("span", "zero_one"))
+
     C: float = 1.0
     _: KW_ONLY
     loss: str = "span"
@@ -140,7 +142,6 @@ class GrammarParser(CertifiedEstimator):
         {sample_weight}
             A sample is a sentence.
         """
-        check_parameters(self)
         trees = _trees(y)
         sentences = [words(tree) for tree in trees] if X is None else X
         check_pairs(sentences, trees)

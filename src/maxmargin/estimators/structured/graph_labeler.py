@@ -19,7 +19,6 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured.sequences import cost_matrix
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
@@ -142,7 +141,6 @@ class GraphLabeler(CertifiedEstimator):
         {sample_weight}
             A sample is a graph.
         """
-        check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         graphs = _graphs(X)

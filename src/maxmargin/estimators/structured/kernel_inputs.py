@@ -80,13 +80,6 @@ def check_kernel(estimator: Any) -> None:
     """Raise ValueError for parameters that cannot be combined."""
     if estimator.kernel is None:
         return
-    method = estimator.kernel_method
-    known = method == "auto" or method in _NAMED if isinstance(method, str) else False
-    if not (known or isinstance(method, Settings)):
-        raise ValueError(
-            f"kernel_method={method!r}: use 'auto', {', '.join(map(repr, _NAMED))}, or an object such as "
-            "maxmargin.kernels.Nystrom(n_landmarks=500)."
-        )
     given = given_weight_parameters(estimator)
     if given:
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,10 +15,11 @@ from maxmargin.estimators.base import (
     _scikit_callbacks,
     _seed,
 )
+from maxmargin.estimators.constraints import RELATIVE, of_class
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters, require_object
+from maxmargin.estimators.parameters import require_object
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
@@ -102,6 +102,9 @@ class LatentStructuredSVM(CertifiedEstimator):
     #: with slack rescaling, planes could not be updated with the latent variables
     rescaling = "margin"
 
+    # the gain of a convex step is no gap, for which there are rules
+    _constraints = of_class(tol=RELATIVE)
+
     task: LatentTask
     C: float = 1.0
     _: KW_ONLY
@@ -142,7 +145,6 @@ class LatentStructuredSVM(CertifiedEstimator):
         latent : sequence, optional
             Initial values of the latent variables, in place of those that the task chooses.
         """
-        check_parameters(self)
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
         with StructuredProblem(self, X, y) as problem:
@@ -174,7 +176,7 @@ class LatentStructuredSVM(CertifiedEstimator):
                 self.C,
                 solver=self._solver(problem, risk),
                 regularizer=problem.weights.norm,
-                tol=self._tolerance(),
+                tol=float(self.tol),
                 max_iter=self.max_iter,
                 max_seconds=self.max_seconds,
                 callbacks=callbacks,
@@ -183,17 +185,8 @@ class LatentStructuredSVM(CertifiedEstimator):
                 w0=w0,
             )
 
-    def _tolerance(self) -> float:
-        if not isinstance(self.tol, Real):
-            raise ValueError(
-                f"tol={self.tol!r}: give a number, the relative gain of a convex step at which to stop."
-            )
-        return float(self.tol)
-
     def _solver(self, problem: StructuredProblem, risk: CompletedRisk) -> Any:
         if self.solver != "auto":
-            if not hasattr(self.solver, "steps"):
-                raise ValueError(f"solver={self.solver!r}: use 'auto' or a solver object.")
             return self.solver
         if len(problem.weights.norm.nonnegative) and not risk.signed_sets:
             return CuttingPlane()

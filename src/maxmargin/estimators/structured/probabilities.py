@@ -6,10 +6,10 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.metaestimators import available_if
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.parameters import AvailableIf
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.decision import ChainDecision, in_terms_of_labels
 from maxmargin.tasks.chains.log_loss import (
@@ -20,14 +20,17 @@ from maxmargin.tasks.chains.log_loss import (
 from maxmargin.tasks.chains.second_order import expand
 
 
-def _is_logistic(tagger: Any) -> bool:
-    """Raise AttributeError for another loss."""
+def _no_probabilities(tagger: Any) -> str:
+    """What to do if the loss is another one."""
     if tagger.loss == "logistic":
-        return True
-    raise AttributeError(
+        return ""
+    return (
         f"a tagger with loss={tagger.loss!r} has scores, and no probabilities: use loss='logistic', or "
         "calibrate and predict_confidence."
     )
+
+
+_logistic_only = AvailableIf.decorator(_no_probabilities)
 
 
 class ChainProbabilities(ChainDecision):
@@ -39,7 +42,7 @@ class ChainProbabilities(ChainDecision):
     def predict_marginals(self, X: Any, lengths: None = None) -> list[Array]: ...
     @overload
     def predict_marginals(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
-    @available_if(_is_logistic)  # type: ignore[misc]
+    @_logistic_only
     @documented
     def predict_marginals(self, X: Any, lengths: Any = None) -> Array | list[Array]:
         """Predict the probability of each label at each token. Requires ``loss="logistic"``.
@@ -68,7 +71,7 @@ class ChainProbabilities(ChainDecision):
         flat = self._flat_marginals(rows, counts)
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
-    @available_if(_is_logistic)  # type: ignore[misc]
+    @_logistic_only
     @documented
     def log_probability(self, X: Any, y: Any, lengths: Any = None) -> Array:
         """Return the log probability of labelings. Requires ``loss="logistic"``.
@@ -128,6 +131,7 @@ class ChainProbabilities(ChainDecision):
 
     def _score_shifts(self, rows: Any, counts: seq.Lengths) -> Array:
         """log Z of each sequence."""
-        _is_logistic(self)
+        if advice := _no_probabilities(self):
+            raise AttributeError(advice)
         with in_terms_of_labels():
             return log_z_stacked(*self._scorer(), rows, counts)

@@ -14,6 +14,7 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import SparseVector
 from maxmargin.estimators.base import _seed
+from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured.kernel_inputs import (
     Mapped,
     check_kernel,
@@ -54,8 +55,7 @@ class StructuredProblem:
         y: Sequence[Any],
         last: StructuredProblem | None = None,
     ) -> None:
-        if svm.oracle not in ("cheap", "expensive"):
-            raise ValueError(f"oracle={svm.oracle!r}: use 'cheap' or 'expensive'.")
+        check_parameters(svm)
         self.X, self.y = X, y
         self.task: Any = copy.deepcopy(svm.task) if last is None else last.task
         #: with a kernel: the features that replace rows, and the inputs with these features

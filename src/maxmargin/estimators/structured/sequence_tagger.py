@@ -13,10 +13,10 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.kernel_inputs import (
     forget_kernel,
@@ -142,6 +142,8 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     ('exact', True)
     """
 
+    _constraints = of_class(loss=one_of(*LOSSES))
+
     C: float = 0.1
     _: KW_ONLY
     tol: Any = 5e-2
@@ -218,7 +220,6 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         resume_from: Any = None,
         start_from: Any = None,
     ) -> None:
-        check_parameters(self)
         for name in ("calibration_", "_stream"):  # they belong to other weights
             self.__dict__.pop(name, None)
         given = tagger_input(self, X, y, lengths, sample_weight)

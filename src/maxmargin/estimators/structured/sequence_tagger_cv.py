@@ -66,6 +66,8 @@ class SequenceTaggerCV(StructuredSearch):
     _of_best = ("classes_",)
     best_estimator_: SequenceTagger = field(init=False)
 
+    _constraints = SequenceTagger._constraints
+
     Cs: Any = 5
     _: KW_ONLY
     cv: Any = None

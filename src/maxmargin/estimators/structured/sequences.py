@@ -288,10 +288,6 @@ def transition_masks(
     if forbidden is None:
         return None, None, None
     if isinstance(forbidden, str):
-        if forbidden != "unseen":
-            raise ValueError(
-                f"forbidden_transitions={forbidden!r}: give pairs of labels, 'unseen' or None."
-            )
         # any label may start or end a sequence: otherwise a short input may have no labeling at all
         allowed = np.zeros((K, K), dtype=bool)
         ends = np.cumsum(counts)

@@ -33,12 +33,6 @@ class StructuredStream(CertifiedEstimator):
 
     def _open(self, dim: int, tail: int = 0) -> SetStream:
         """The stream so far, or a new one. ``tail``: the number of weights that stay the last ones."""
-        if not self.max_support >= 1:
-            raise ValueError(
-                f"max_support={self.max_support!r}: at least one example must be kept."
-            )
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C={self.C!r}: C must be a positive number.")
         stream: SetStream | None = getattr(self, "_stream", None)
         if stream is None:
             return SetStream(dim, float(self.C), int(self.max_support), self.rescaling)

@@ -38,7 +38,7 @@ from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
-from maxmargin.risks.structured.risk import TaskRisk, require_rescaling
+from maxmargin.risks.structured.risk import TaskRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
 
@@ -137,7 +137,6 @@ class StructuredSVM(StructuredStream):
 
     def __post_init__(self) -> None:
         require_task(self.task)
-        require_rescaling(self.rescaling)  # raise before any work is done
         if self.kernel is not None:
             require_kernel_inputs(self.task)
 
@@ -157,7 +156,6 @@ class StructuredSVM(StructuredStream):
         {pairs}
             A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
         """
-        check_parameters(self)
         require_task(self.task)
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)

@@ -33,15 +33,9 @@ def check_options(
     tagger: TaggerOptions, flat: list[Hashable], counts: seq.Lengths, token_weight: Any
 ) -> None:
     """Refuse options that do not exist or that the loss does not support, and unexpected missing labels."""
-    if tagger.loss not in LOSSES:
-        raise ValueError(f"loss={tagger.loss!r}: use 'hinge' or 'logistic'.")
     if tagger.loss == "logistic":
         _check_logistic(tagger, token_weight)
     check_kernel(tagger)
-    if tagger.order not in (1, 2):
-        raise ValueError(f"order={tagger.order!r}: use 1 or 2.")
-    if tagger.partial not in (None, "complete"):
-        raise ValueError(f"partial={tagger.partial!r}: use None or 'complete'.")
     place = seq.first_unlabeled(flat, counts)
     if place is not None and tagger.partial is None:
         raise ValueError(
