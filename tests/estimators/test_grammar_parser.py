@@ -147,20 +147,6 @@ def test_clone_and_pickle():
     assert again.predict(X) == parser.predict(X)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"loss": "f1"}, "'span' or 'zero_one'"),
-        ({"min_count": 0}, "min_count must be"),
-        ({"beam": 0}, "beam must be"),
-        ({"horizontal": -1}, "horizontal must be"),
-    ],
-)
-def test_wrong_parameters(change, text):
-    with pytest.raises(ValueError, match=text):
-        GrammarParser(**change).fit(X, TREES)
-
-
 def test_wrong_input():
     with pytest.raises(ValueError, match="must have the same words"):
         GrammarParser().fit([["a", "cat"], *X[1:]], TREES)

@@ -155,7 +155,7 @@ def test_warm_start_saves_iterations():
         ({"cost": np.ones((2, 2))}, "3 classes"),
         ({"cost": np.ones((3, 3))}, "diagonal"),
         ({"intercept_scaling": 0.0}, "intercept_scaling"),
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs=0: use"),
         ({"tol": -1.0}, "tol"),
         ({"tol": None}, "relative gap"),
         ({"solver": "ocas"}, "CuttingPlane"),

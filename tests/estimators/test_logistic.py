@@ -128,7 +128,7 @@ def test_there_is_no_partial_fit() -> None:
     assert not hasattr(svc, "partial_fit")
     with pytest.raises(AttributeError) as error:
         _ = svc.partial_fit
-    assert "use fit, or another loss" in str(error.value.__cause__)
+    assert "use fit, or another loss" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["two", "three"])

@@ -368,7 +368,7 @@ def test_a_subclass_that_changes_nothing_about_values_keeps_all():
     ("loss", "error", "words"),
     [
         (HuberHinge, TypeError, "is a class, not an object"),
-        ("huber", ValueError, "is unknown"),
+        ("huber", ValueError, "ScoreLoss"),
         (3.0, ValueError, "ScoreLoss"),
         (CrammerSinger(1.0 - np.eye(3)), ValueError, "3 scores per sample"),
         (maxmargin.losses.EpsilonInsensitive(), ValueError, 'label_kind = "sign"'),

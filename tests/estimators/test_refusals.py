@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maxmargin import MeasureSVC, RankSVM, StructuredSVM
+from maxmargin import RankSVM, StructuredSVM
 from maxmargin.tasks import Enumerable
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]])
@@ -14,23 +14,7 @@ CANDIDATES = [np.eye(2), np.eye(2)]
 @pytest.mark.parametrize(
     ("fit", "match"),
     [
-        (
-            lambda: MeasureSVC("precision_at_k", k="3").fit(X, Y),
-            "k must be a positive integer; got '3'",
-        ),
-        (
-            lambda: MeasureSVC("fbeta", beta="x").fit(X, Y),
-            "beta must be a positive number; got 'x'",
-        ),
         (lambda: RankSVM().fit(X, Y, ["a", None, "a", "b"]), "a query for every sample"),
-        (
-            lambda: StructuredSVM(Enumerable(), nonnegative=1).fit(CANDIDATES, [0, 1]),
-            "nonnegative=1: give a list of weights",
-        ),
-        (
-            lambda: StructuredSVM(Enumerable(), nonnegative="ab").fit(CANDIDATES, [0, 1]),
-            "nonnegative='ab': give a list of weights",
-        ),
         (
             lambda: StructuredSVM(Enumerable()).fit(CANDIDATES, [0.5, 1]),
             "example 0: the right candidate must be a row number",

@@ -237,7 +237,7 @@ def test_missing_labels_are_refused_by_name():
         SequenceTagger().fit(as_strings(), Y)
     with pytest.raises(ValueError, match="there is none"):
         SequenceTagger(partial="complete").fit(as_strings()[1:2], Y[1:2])
-    with pytest.raises(ValueError, match="use None or 'complete'"):
+    with pytest.raises(ValueError, match="use 'complete' or None"):
         SequenceTagger(partial="maybe").fit(as_strings(), TAGS)
 
 

@@ -63,11 +63,7 @@ def test_what_does_not_fit_the_features(params, match):
         fit(**params)
 
 
-def test_kinds_of_arguments():
-    with pytest.raises(TypeError, match=r"give a maxmargin.GaussianPrior"):
-        fit(prior=1.0)
-    with pytest.raises(TypeError, match="give a dict"):
-        fit(fixed=[0, 1])
+def test_shapes_of_priors():
     with pytest.raises(ValueError, match=r"mean has shape \(2,\); \(9,\) is needed"):
         StructuredSVM(TinyMulticlass(), prior=GaussianPrior(np.zeros(2))).fit(
             list(X), [0, 1, 2] * 10

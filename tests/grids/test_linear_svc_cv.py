@@ -301,7 +301,6 @@ def test_an_iteration_limit_leaves_true_bounds() -> None:
         ({"Cs": [0.0, 1.0]}, "positive numbers"),
         ({"class_weights": {0: 1.0, 1: 2.0}}, "a list of class weights"),
         ({"class_weights": "balanced"}, "a list of class weights"),
-        ({"loss": "log"}, "is unknown"),
     ],
 )
 def test_errors_say_what_to_do(params: dict[str, Any], text: str) -> None:

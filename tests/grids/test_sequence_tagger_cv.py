@@ -86,7 +86,7 @@ def test_matrices_weights_groups_and_clones():
 
 def test_misuse():
     X, y = sentences(10)
-    with pytest.raises(ValueError, match=r"scoring='f1': pass a callable"):
+    with pytest.raises(ValueError, match=r"scoring='f1': use a function"):
         SequenceTaggerCV(scoring="f1").fit(X, y)
     with pytest.raises(ValueError, match="positive numbers"):
         SequenceTaggerCV(Cs=[0.0]).fit(X, y)

@@ -164,13 +164,10 @@ def test_errors_say_what_to_do():
         LinearSVC().partial_fit(X, np.where(X[:, 0] > 0, "maybe", "no"), ["no", "yes"])
     with pytest.raises(ValueError, match="as a dict"):
         LinearSVC(class_weight="balanced").partial_fit(X, y, ["no", "yes"])
-    with pytest.raises(AttributeError, match="partial_fit") as error:
+    with pytest.raises(AttributeError, match=r"partial_fit.*use fit"):
         LinearSVC(penalize_intercept=False).partial_fit(X, y, ["no", "yes"])
-    assert "use fit" in str(error.value.__cause__)
     with pytest.raises(ValueError, match="nonnegative=: use fit"):
         LinearSVC(nonnegative=[0]).partial_fit(X, y, ["no", "yes"])
-    with pytest.raises(ValueError, match="at least one row"):
-        LinearSVC(max_support=0).partial_fit(X, y, ["no", "yes"])
     svc = LinearSVC().partial_fit(X, y, ["no", "yes"])
     with pytest.raises(ValueError, match="not those of the first call"):
         svc.partial_fit(X, y, ["no", "never"])

@@ -255,10 +255,6 @@ def test_errors_say_what_to_do():
     ):
         with pytest.raises(ValueError, match=f"does not support {next(iter(params))}=.*use fit"):
             SequenceTagger(**params).partial_fit(X, y, LABELS)
-    with pytest.raises(ValueError, match="at least one example"):
-        SequenceTagger(max_support=0).partial_fit(X, y, LABELS)
-    with pytest.raises(ValueError, match="C must be"):
-        SequenceTagger(C=-1.0).partial_fit(X, y, LABELS)
     with pytest.raises(NotFittedError, match="there was none"):
         SequenceTagger().verify(X, y)
     tagger = SequenceTagger().partial_fit(X, y, LABELS)

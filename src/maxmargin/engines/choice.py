@@ -12,7 +12,7 @@ from maxmargin.engines.processes import ProcessEngine
 from maxmargin.engines.ray import RayEngine
 from maxmargin.engines.threads import ThreadEngine
 
-_CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
+CONTRACT = ("durable", "open", "publish", "reduce", "gather", "close")
 
 
 def worker_count(n_jobs: int | None) -> int:
@@ -57,7 +57,7 @@ def make_engine(
         raise TypeError(
             f"engine={kind.__name__} is a class, not an object: use {kind.__name__}(...), with parentheses."
         )
-    if all(hasattr(kind, name) for name in _CONTRACT):
+    if all(hasattr(kind, name) for name in CONTRACT):
         engine: Engine = kind
         return engine
     _check_jobs(n_jobs)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.checkpoints import Checkpoint
+from maxmargin.engines.choice import CONTRACT
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.kernels import EmpiricalMap, Nystrom
 from maxmargin.losses import ScoreLoss
@@ -153,6 +154,15 @@ SHARED: Mapping[str, Constraint] = {
     ),
     "max_iter": integer(0) | NO_LIMIT,
     "max_seconds": number("a number of seconds of at least 0", lambda value: value >= 0) | NO_LIMIT,
+    "engine": one_of("threads", "processes", "ray")
+    | Constraint(
+        ("'ray://host:port'",), lambda value: isinstance(value, str) and value.startswith("ray:")
+    )
+    | Constraint(
+        ("an engine object such as engines.RayEngine(...)",),
+        lambda value: all(hasattr(value, name) for name in CONTRACT),
+    )
+    | NONE,
     "n_jobs": Constraint(
         ("a positive number of workers", "-1 for all cores"),
         lambda value: is_integer(value) and value != 0,

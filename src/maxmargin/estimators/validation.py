@@ -161,7 +161,9 @@ def check_labels(y: Any, name: str = "y", *, numeric: bool = False) -> None:
     """
     values: Any = y
     if not isinstance(y, list | tuple):
-        if getattr(getattr(y, "dtype", None), "kind", "") not in ("OU" if numeric else "O"):
+        if getattr(getattr(y, "dtype", None), "kind", None) not in (
+            ("O", "U") if numeric else ("O",)
+        ):
             return
         values = np.ravel(np.asarray(y, dtype=object)).tolist()
     found: dict[str, Any] = {}
