@@ -322,7 +322,9 @@ def test_without_refit_there_is_nothing_to_predict_with() -> None:
 )
 def test_a_number_of_values_is_no_value(Cs):
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"give a list of positive numbers.*or how many"):
+    with pytest.raises(
+        ValueError, match=r"Cs=.*: use an integer of at least 1 or a list of positive"
+    ):
         LinearSVCCV(Cs=Cs).fit(X, y)
-    with pytest.raises(ValueError, match="give a list of positive numbers"):
+    with pytest.raises(ValueError, match=r"Cs=.*: use a list of positive numbers"):
         svc_path(X, y, Cs)
