@@ -61,12 +61,13 @@ def is_integer(value: Any) -> bool:
 
 def number(words: str, allows: Callable[[Any], Any]) -> Constraint:
     """A real number that is no bool, with this property, which must be false for NaN."""
-    return Constraint(
-        (words,),
-        lambda value: (
-            (is_integer(value) or isinstance(value, (float, np.floating))) and bool(allows(value))
-        ),
-    )
+
+    def is_one(value: Any) -> bool:
+        if isinstance(value, (float, np.floating)):
+            return bool(allows(float(value)))
+        return is_integer(value) and bool(allows(value))
+
+    return Constraint((words,), is_one)
 
 
 def integer(least: int) -> Constraint:
@@ -214,8 +215,10 @@ SHARED: Mapping[str, Constraint] = {
     | instance(
         "settings such as maxmargin.kernels.Nystrom(...)", EmpiricalMap, Nystrom, SampledCuts
     ),
-    "memory": NONNEGATIVE,
-    "max_kernel_values": number("a number of at least 0", lambda value: value >= 0),
+    **dict.fromkeys(
+        ("memory", "max_kernel_values"),
+        number("a number of at least 0", lambda value: value >= 0),
+    ),
     "decision_function_shape": one_of("ovr", "ovo"),
     "pair_weight": one_of("equal", "difference") | MATRIX,
     "query_weight": one_of("pairs", "equal"),
