@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.fuzz.file_bombs import BOMBS
 from tests.fuzz.file_mutations import (
     draw_value,
     dumps,
@@ -85,6 +86,14 @@ def damage_model(good: Path, target: Path, rng: np.random.Generator, corpus: lis
         target.write_bytes(rechecked(parts.join(rng, header_too=True)))
         return
     header, fitted = _documents(parts)
+    if way < 0.225:
+        text, arrays = _bomb(rng)
+        name = list(fitted)[rng.integers(len(fitted))]
+        parts.arrays |= arrays
+        text = dumps({**fitted, name: None}).replace(b"null", text, 1)
+        parts.arrays["tree"] = np.frombuffer(text, dtype=np.uint8)
+        target.write_bytes(rechecked(parts.join(rng)))
+        return
     if way < 0.70:
         theirs = [header, fitted, *_documents(Parts(other))]
         at = ["fitted", "params", "certificate", "fitted"][rng.integers(4)]
@@ -101,6 +110,11 @@ def damage_model(good: Path, target: Path, rng: np.random.Generator, corpus: lis
     parts.metadata["about"] = dumps(header, rng, repeat).decode("utf-8", "surrogatepass")
     parts.arrays["tree"] = np.frombuffer(dumps(fitted, rng, repeat), dtype=np.uint8)
     target.write_bytes(rechecked(parts.join(rng)))
+
+
+def _bomb(rng: np.random.Generator) -> tuple[bytes, dict[str, Any]]:
+    text, arrays = BOMBS[list(BOMBS)[rng.integers(len(BOMBS))]](3_000_000)
+    return text.encode(), arrays
 
 
 def _documents(parts: Parts) -> tuple[Any, Any]:
@@ -256,7 +270,10 @@ def damage_checkpoint(
         except (NotPlainError, TypeError, ValueError, RecursionError):
             pass
     parts = Parts(data)
-    if way < 0.90:  # the JSON of the values
+    if way < 0.555:
+        text, arrays = _bomb(rng)
+        parts.arrays |= {**arrays, "tree": np.frombuffer(text, dtype=np.uint8)}
+    elif way < 0.90:  # the JSON of the values
         tree = json.loads(parts.arrays["tree"].tobytes())
         changed = mutate_json(
             tree, rng, [json.loads(Parts(other.read_bytes()).arrays["tree"].tobytes())]

@@ -18,7 +18,7 @@ from tests.keeping.test_damaged_files import joined, parts
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR, minimize
 from maxmargin.duals.one_pass import SupportStream
-from maxmargin.files.codec import Decoder
+from maxmargin.files.codec import Decoder, dumps
 from maxmargin.losses import CrammerSinger, EpsilonInsensitive, Hinge, SquaredHinge
 from maxmargin.persistence import ModelFileError
 from maxmargin.risks import ScoreRisk
@@ -294,7 +294,9 @@ def test_a_damaged_stream_is_refused(name, change, words, tmp_path):
     header, tensors = parts(path.read_bytes())
     rows = header["fitted"]["_streams"][0]["$stream"]["rows"]
     holder = rows["X"]["$matrix"] if name == "indices" else rows
-    tensors["changed"] = np.ascontiguousarray(change(Decoder(tensors).decode(holder[name])))
+    tensors["changed"] = np.ascontiguousarray(
+        change(Decoder(tensors).decode(dumps(holder[name]), name))
+    )
     holder[name] = {"$array": "changed"}
     path.write_bytes(joined(header, tensors))
     with pytest.raises(ModelFileError, match=words):

@@ -18,7 +18,7 @@ class CheckpointError(ValueError):
 def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
     """Write a checkpoint; returns its size. ``about`` identifies the problem, ``tree`` is the state."""
     encoder = codec.Encoder()
-    encoded = encoder.encode(about), encoder.encode(tree)
+    encoded = [codec.dumps(encoder.encode(value)) for value in (about, tree)]
     return container.write(path, "checkpoint", *encoded, encoder.finish())
 
 
@@ -27,7 +27,7 @@ def read_file(path: str | os.PathLike[str], shown: str | None = None) -> tuple[d
     with container.refusing(shown or path, CheckpointError):
         stored, tree, arrays = container.read(path, "checkpoint")
         decoder = codec.Decoder(arrays)
-        about = decoder.decode(stored)
+        about = decoder.decode(stored, "the header")
         if not isinstance(about, dict):
             raise codec.FormatError("the file does not say what it is about")
-        return about, decoder.decode(tree)
+        return about, decoder.decode(tree, "the tree")

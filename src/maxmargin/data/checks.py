@@ -89,7 +89,7 @@ def _check_numbers(storage: Storage, manifest: Manifest, shard: Shard) -> None:
             if column == "weight":
                 fine = fine and (values >= 0.0).all()
             if column == "label" and labels.kind == "number" and labels.values is not None:
-                fine = fine and np.isin(values, np.array(labels.values, labels.dtype)).all()
+                fine = fine and np.isin(values, labels.array()).all()
             if not fine:
                 raise DatasetError(
                     f"{storage.describe(file.name)}: the {column} column holds invalid numbers."

@@ -374,8 +374,7 @@ class Dataset:
     @cached_property
     def _stored_classes(self) -> AnyArray:
         """Classes in the order of the manifest; for strings this is the order of the codes."""
-        labels = self._manifest.labels
-        return np.array(labels.values, dtype=str if labels.kind == "text" else labels.dtype)
+        return self._manifest.labels.array()
 
     def _column(self, name: str, decode: Any) -> ShardColumn | None:
         if not any(name in shard.files for shard in self._manifest.shards):

@@ -23,6 +23,7 @@ import functools
 import hashlib
 import json
 import math
+import operator
 import re
 import sys
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
@@ -30,6 +31,9 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+
+from maxmargin.core.matrices import AnyArray
+from maxmargin.files.codec import parsed_size
 
 NAME = "manifest.json"
 FORMAT = "maxmargin.data"
@@ -85,6 +89,17 @@ class Labels:
     values: tuple[Any, ...] | None
     counts: tuple[int, ...] | None
 
+    def array(self) -> AnyArray:
+        """The values. NumPy pads strings to the longest; where that would take far more memory than the
+        strings do, they are objects."""
+        values = self.values or ()
+        if self.kind != "text":
+            return np.array(values, dtype=self.dtype)
+        padded = len(values) * max(map(len, values), default=0)
+        return np.array(
+            values, dtype=str if padded <= 2**16 + 2 * sum(map(len, values)) else object
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -126,7 +141,7 @@ class Manifest:
 def decode(content: bytes, where: str) -> Manifest:
     """Parse a manifest. Raise DatasetError if it is invalid or of an unsupported version."""
     try:
-        body = json.loads(content, object_pairs_hook=_distinct)
+        body = json.loads(content, object_pairs_hook=_Objects(content))
         kind, version = body.pop("format"), body.pop("version")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DatasetError(
@@ -181,8 +196,9 @@ def require_unchanged(storage: Any, before: bytes | None) -> None:
 ECHO = 200
 #: maximum bytes of a manifest; parsing takes several times as much memory
 LARGEST = 2**30
-#: maximum characters of all class names, each padded to the longest
-_CLASS_TEXT = 2**28
+#: bytes that a manifest's content may take for each byte of it, and in any case; with its checksum and the
+#: values made from it, a manifest takes at most 20 times its size
+TIMES, FREE = 10, 2**20
 _FLOATS = ("<f4", "<f8")
 #: types of the columns; the types of features and labels are in the manifest
 _TYPES = {
@@ -201,11 +217,24 @@ def shown(value: Any) -> str:
     return text if len(text) <= ECHO else text[: ECHO - 3] + "..."
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("a name occurs twice in an object")
-    return out
+class _Objects:
+    """Makes the objects of a manifest, which takes a bounded number of bytes for each of its own."""
+
+    def __init__(self, content: bytes) -> None:
+        self._room = FREE + TIMES * len(content)
+        self._spend(parsed_size(content, self._room))
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) != len(pairs):
+            raise ValueError("a name occurs twice in an object")
+        self._spend(sys.getsizeof(out))
+        return out
+
+    def _spend(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise ValueError(f"it asks for more than {TIMES} times the memory that it takes itself")
 
 
 def _require(holds: bool, what: str) -> None:
@@ -265,8 +294,6 @@ def _check_labels(labels: Labels) -> None:
         return
     _require(all(type(value) is str for value in values), "labels that are not strings")
     _require(len(set(values)) == len(values), "a label occurs twice")
-    size = len(values) * max(map(len, values), default=0)
-    _require(size <= _CLASS_TEXT, f"{len(values)} labels of up to {size} characters in all")
 
 
 def _numeric() -> set[str]:
@@ -281,7 +308,8 @@ def _fit(values: list[Any], dtype: str) -> bool:
         array = np.array(values, dtype=dtype)
     except (OverflowError, ValueError):
         return False
-    same = array.tolist() == values and bool(np.isfinite(array).all())
+    each = map(array.item, range(len(values)))  # a list of them would take far more memory
+    same = all(map(operator.eq, each, values)) and bool(np.isfinite(array).all())
     return same and bool((array[1:] > array[:-1]).all())
 
 

@@ -31,12 +31,13 @@ from safetensors import SafetensorError, safe_open
 from maxmargin._version import __version__
 from maxmargin.files.codec import (
     CONTRADICTIONS,
+    FREE,
     TENSORS,
+    TIMES,
     TREE,
     AnyArray,
     FormatError,
     dumps,
-    loads,
     shown,
 )
 
@@ -44,18 +45,18 @@ from maxmargin.files.codec import (
 FORMAT = 3
 
 
-def write(path: Path, kind: str, about: Any, tree: Any, arrays: Mapping[str, AnyArray]) -> int:
+def write(path: Path, kind: str, about: bytes, tree: bytes, arrays: Mapping[str, AnyArray]) -> int:
     """Write encoded values to a file, which appears complete or not at all; returns its size.
 
-    ``about`` is for the header; ``tree`` holds everything else. No array is copied.
+    ``about`` is JSON for the header; ``tree`` is that of everything else. No array is copied.
     """
-    arrays = {**arrays, TREE: np.frombuffer(dumps(tree), dtype=np.uint8)}
+    arrays = {**arrays, TREE: np.frombuffer(tree, dtype=np.uint8)}
     arrays = {name: array if array.dtype.str in TENSORS else array.view(np.uint8)
               for name, array in arrays.items()}  # fmt: skip
     # in this order every array is aligned
     arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     metadata = {
-        "format": f"maxmargin {kind} {FORMAT}", **_versions(), "about": dumps(about).decode("ascii"),
+        "format": f"maxmargin {kind} {FORMAT}", **_versions(), "about": about.decode("ascii"),
     }  # fmt: skip
     header = _header({"checksum": _checksum(metadata, arrays), **metadata}, arrays)
     with _replacing(path) as file:
@@ -150,8 +151,8 @@ def refusing(path: str | os.PathLike[str], error: type[ValueError]) -> Iterator[
         raise error(f"{where!s}: the file contradicts itself: {shown(wrong)}.") from wrong
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, AnyArray]]:
-    """What the file is about, its tree, and its arrays."""
+def read(path: str | os.PathLike[str], kind: str) -> tuple[bytes, bytes, dict[str, AnyArray]]:
+    """The JSON of what the file is about, that of its tree, and its arrays."""
     _require_file(path, kind)
     try:
         with safe_open(path, framework="np") as file:
@@ -165,8 +166,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Any, Any, dict[str, A
             f"the {kind} is damaged: its checksum does not match its contents (was it copied in part, or "
             "changed?)"
         )
-    tree = loads(arrays.pop(TREE).tobytes(), "the tree")
-    return loads(metadata["about"], "the header"), tree, arrays
+    return metadata["about"].encode(), arrays.pop(TREE).tobytes(), arrays
 
 
 def _require_file(path: str | os.PathLike[str], kind: str) -> None:
@@ -174,8 +174,11 @@ def _require_file(path: str | os.PathLike[str], kind: str) -> None:
         raise FormatError("this is not a file")  # reading a pipe or a device might never end
     with open(path, "rb") as file:
         length, size = int.from_bytes(file.read(8), "little"), os.fstat(file.fileno()).st_size
-    if not 2 <= length <= size - 8:
+        header = file.read(length) if 2 <= length <= size - 8 else b""
+    if not header:
         raise FormatError(f"this is not a {kind} of maxmargin, or it was cut off within its header")
+    if 80 * header.count(b'"') + 40 * header.count(b",") > FREE + TIMES * size:  # in safetensors
+        raise FormatError("the header names too many arrays for a file of this size")
 
 
 def _require_format(metadata: dict[str, str] | None, kind: str) -> None:

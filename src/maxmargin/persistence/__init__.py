@@ -83,15 +83,14 @@ def save(
     check_is_fitted(estimator, model.required)
     encoder = codec.Encoder(convert)
     try:
-        tree = encoder.encode(model.fitted_values(estimator))
-        about = encoder.encode(
-            {
-                "class": model.cls.__name__,
-                "params": storable_params(estimator),
-                "certificate": write_fields(estimator, CERTIFICATE),
-                **({"notes": dict(notes)} if notes else {}),
-            }
-        )
+        tree = codec.dumps(encoder.encode(model.fitted_values(estimator)))
+        content = {
+            "class": model.cls.__name__,
+            "params": storable_params(estimator),
+            "certificate": write_fields(estimator, CERTIFICATE),
+            **({"notes": dict(notes)} if notes else {}),
+        }
+        about = codec.dumps(encoder.encode(content))
     except codec.NotPlainError as error:
         raise ValueError(f"the model cannot be saved: {error}.") from error
     arrays = encoder.finish()
@@ -243,26 +242,28 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, str]:
     {'source': 'two points'}
     """
     with container.refusing(path, ModelFileError):
-        notes: dict[str, str] = container.read(path, "model")[0].get("notes", {})
+        about, _, arrays = container.read(path, "model")
+        skipping = dict.fromkeys(makers(None), lambda content: None)
+        stored = codec.Decoder(arrays, skipping).decode(about, "the header")
+        notes: dict[str, str] = stored.get("notes", {})
         if not isinstance(notes, dict) or not all(type(note) is str for note in notes.values()):
             raise FormatError("the notes are not strings")
         return notes
 
 
 def _read(
-    about: Any, tree: Any, arrays: Any, loss: Any
+    about: bytes, tree: bytes, arrays: Any, loss: Any
 ) -> tuple[Any, dict[str, Any], dict[str, Any], Sizes]:
     """Class, parameters, attributes and lengths, all checked; ``loss`` is the class of a user's own loss."""
-    about = section(about, "the header", ("class", "params", "certificate"), ("notes",))
-    name = about["class"]
+    keyword = "measure" if b'"measure":' in about else "loss"  # for errors
+    decoder = codec.Decoder(arrays, makers(loss, keyword))
+    stored = decoder.decode(about, "the header")
+    stored = section(stored, "the header", ("class", "params", "certificate"), ("notes",))
+    name = stored["class"]
     if not isinstance(name, str) or name not in MODELS:
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
     model = MODELS[name]
-    keyword = "measure" if "measure" in model.cls._get_param_names() else "loss"
-    decoder = codec.Decoder(arrays, makers(loss, keyword))
-    params = read_params(model.cls, decoder.decode(about["params"]))
-    attributes, sizes = model.attributes(decoder.decode(tree))
-    certificate = read_fields(
-        decoder.decode(about["certificate"]), CERTIFICATE, "the certificate", {}
-    )
+    params = read_params(model.cls, stored["params"])
+    attributes, sizes = model.attributes(decoder.decode(tree, "the tree"))
+    certificate = read_fields(stored["certificate"], CERTIFICATE, "the certificate", {})
     return model.cls, params, {**attributes, **certificate, "history_": []}, sizes

@@ -21,6 +21,9 @@ from maxmargin.files.codec import FormatError, shown
 #: nesting allowed in labels
 _DEPTH = 32
 
+#: so many labels of an array become Python objects at a time: these take far more memory
+_AT_A_TIME = 10_000
+
 #: lengths by name
 Sizes = dict[str, int]
 #: a value from a file, its name and the lengths known so far: the value, or an error
@@ -133,7 +136,9 @@ def classes(length: str, kind: type = object) -> Field:
     def check(value: Any, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray) or value.ndim != 1:
             raise FormatError(f"{name} must be an array of labels; the file has {shown(value)}")
-        labels(length, kind).check(value.tolist(), name, sizes)
+        for start in range(0, max(1, len(value)), _AT_A_TIME):
+            labels("", kind).check(value[start : start + _AT_A_TIME].tolist(), name, {})
+        _measure(length, len(value), name, sizes)
         return value
 
     return Field(check, prepare=lambda value: checked_labels(value.tolist()) and value)

@@ -220,6 +220,10 @@ _TAGGER: Fields = {
 }
 
 
+#: of a tagger's weights that are zero, one of so many is stored
+STORED = 16
+
+
 def _cost(task: Any) -> dict[str, Any]:
     """The cost of a task, if it is not the default."""
     default = np.array_equal(task.cost, 1.0 - np.eye(task.n_labels))
@@ -230,10 +234,11 @@ def _tagger_values(est: SequenceTagger) -> dict[str, Any]:
     task, scores = est.task_, est.expansion_
     out = {"order": 1 if task.n_labels == len(est.classes_) else 2, **_cost(task)}
     out |= {name: getattr(task, name) for name in _MASKS if not getattr(task, name).all()}
-    nonzero = est.weights_ != 0.0
-    if 2 * np.count_nonzero(nonzero) < nonzero.size:
-        # one bit per weight: a damaged file cannot ask for more than 64 times its size
-        out |= {"weights_": est.weights_[nonzero], "nonzero": np.packbits(nonzero)}
+    # one bit per weight, those that are stored; some zeros are, so that no file makes much more than its size
+    stored = est.weights_ != 0.0
+    stored[::STORED] = stored[-len(task.penalty) :] = True
+    if 2 * np.count_nonzero(stored) < stored.size:
+        out |= {"weights_": est.weights_[stored], "nonzero": np.packbits(stored)}
     if est.vectorizer_ is not None and est.vectorizer_.n_hashed:
         out["hashed"] = True
     elif est.vectorizer_ is not None:
@@ -248,7 +253,7 @@ def _fill_in_zeros(stored: dict[str, Any], sizes: Sizes, dim: int) -> None:
     mask = stored.pop("nonzero", None)
     if mask is None:
         return
-    if mask.dtype != np.uint8 or mask.size != -(-dim // 8):
+    if mask.dtype != np.uint8 or mask.size != -(-dim // 8) or sizes["weights"] * STORED < dim:
         raise FormatError(f"the mask of the weights is not one of {dim} weights")
     nonzero = np.unpackbits(mask, count=dim).view(bool)
     if np.count_nonzero(nonzero) != sizes["weights"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.estimators.parameters import check_values
-from maxmargin.files.codec import CONTRADICTIONS, Decoder, Encoder, FormatError
+from maxmargin.files.codec import CONTRADICTIONS, Decoder, Encoder, FormatError, dumps
 from maxmargin.persistence._fields import section
 from maxmargin.persistence._objects import convert, makers, own_loss
 
@@ -27,8 +27,8 @@ def storable_params(estimator: Any) -> dict[str, Any]:
         own = own_loss(value)
         encoder = Encoder(convert)
         try:  # what could not be loaded is not written
-            stored = encoder.encode(value)
-            _check(name, Decoder(encoder.finish(), makers(own)).decode(stored))
+            stored = dumps(encoder.encode(value))
+            _check(name, Decoder(encoder.finish(), makers(own)).decode(stored, name))
             out[name] = value
         except CONTRADICTIONS as error:
             if own is not None:
