@@ -1,4 +1,4 @@
-"""Small files that ask for much: valid to the last checksum, they would take many times their size, or hours."""
+"""Small files that ask for much: valid to the last checksum, they take many times their size, or hours."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 from maxmargin.checkpoints.format import CheckpointError, read_file, write_file
 from maxmargin.checkpoints.remote import CheckpointFolder, is_url
 from maxmargin.files.codec import CONTRADICTIONS, UNKNOWN, NotPlainError, Outputs, shown
-from maxmargin.files.container import remove_leftovers
+from maxmargin.files.container import remove_leftovers, target
 
 __all__ = [
     "CONTRADICTIONS",
@@ -72,6 +72,8 @@ class Checkpoint:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike):
             raise TypeError(f"checkpoint path {self.path!r}: give a str or a path.")
+        if not os.fspath(self.path):
+            raise ValueError("the checkpoint path is empty: name a file.")
         seconds, iterations = self.seconds, self.iterations
         if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
             raise ValueError(f"seconds={seconds!r}: give a number of seconds, or None.")
@@ -81,7 +83,7 @@ class Checkpoint:
     @property
     def file(self) -> Path:
         """The file, links followed."""
-        return Path(os.path.realpath(self.path))
+        return target(self.path)
 
 
 def as_checkpoint(given: Any) -> Checkpoint:

@@ -30,7 +30,8 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from maxmargin.core.matrices import AnyArray
-from maxmargin.data.manifest import LARGEST, NAME, DatasetError, require_unchanged
+from maxmargin.data.manifest import LARGEST, NAME, DatasetError, content_of, require_unchanged
+from maxmargin.files.writers import described, remove_partial, take_over, this_process
 
 _PAGE = 4096
 #: maximum number of open files: the columns of two shards
@@ -108,19 +109,22 @@ class LocalStorage(Storage):
 
     def content(self, name: str) -> bytes:
         path = self.folder / name
-        if not path.exists():
-            raise FileNotFoundError(path)
-        if not path.is_file():  # reading a pipe or a device could block forever
+        if path.exists() and not path.is_file():  # reading a pipe or a device could block forever
             raise DatasetError(f"{path} is not a file.")
-        if path.stat().st_size > LARGEST:
-            raise DatasetError(f"{path} has {path.stat().st_size} bytes, too many for a manifest.")
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise DatasetError(f"{path} has {size} bytes, too many for a manifest.")
         return path.read_bytes()
 
     def sizes(self) -> dict[str, int]:
         if not self.folder.exists():
             return {}
+        sizes = dict[str, int]()
         with os.scandir(self.folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries if _is_file(entry)}
+            for entry in filter(_is_file, entries):
+                with contextlib.suppress(FileNotFoundError):  # another writer has just removed it
+                    sizes[entry.name] = entry.stat().st_size
+        return sizes
 
     def section(self, name: str, dtype: str, start: int, stop: int) -> AnyArray:
         with self.reader() as files:
@@ -172,6 +176,7 @@ class LocalStorage(Storage):
                 os.replace(self.folder / temporary, self.folder / name)
         finally:
             self.remove(temporary)
+        remove_partial(self.folder, f".{name}.*-*")
         with contextlib.suppress(OSError):  # some systems cannot open folders
             folder = os.open(self.folder, os.O_RDONLY)
             try:
@@ -184,17 +189,20 @@ class LocalStorage(Storage):
         """A moment in which no other process replaces the manifest, which is still that of ``before``. A file
         that one process can create is the lock: locks of the kernel do not work on all shared volumes."""
         lock = self.folder / LOCK
-        for attempt in range(LOCK_ATTEMPTS):
+        for _ in range(LOCK_ATTEMPTS):
             try:
-                os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                with open(lock, "x") as file:
+                    file.write(this_process())
                 break
             except FileExistsError:
-                if attempt < LOCK_ATTEMPTS - 1:
-                    time.sleep(0.1)
+                if take_over(lock):
+                    break
+                time.sleep(0.1)
         else:
+            holder = (content_of(self, LOCK) or b"").decode("ascii", "replace")
             raise DatasetError(
-                f"{lock} exists, although another writer needs it for a moment only. If that writer was "
-                "killed, remove the file."
+                f"{lock} is held by {described(holder)}, although a writer needs it for a moment only. If "
+                "that writer was killed, remove the file."
             )
         try:
             require_unchanged(self, before)

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,6 +40,7 @@ from maxmargin.files.codec import (
     dumps,
     shown,
 )
+from maxmargin.files.writers import DAY, remove_partial
 
 #: number of this layout
 FORMAT = 3
@@ -64,7 +65,7 @@ def write(path: Path, kind: str, about: bytes, tree: bytes, arrays: Mapping[str,
         file.write(header)
         for array in arrays.values():
             file.write(_bytes(array))
-        return file.tell()
+    return 8 + len(header) + sum(array.nbytes for array in arrays.values())
 
 
 def _header(metadata: dict[str, str], arrays: Mapping[str, AnyArray]) -> bytes:
@@ -97,17 +98,32 @@ def _checksum(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> st
 @cache
 def _versions() -> dict[str, str]:
     """Versions of what writes the file; no date and no machine, so that equal models make equal files."""
+    try:
+        numba = version("numba")  # not imported for that
+    except PackageNotFoundError:  # functions that were compiled ahead do not need it
+        numba = "not installed"
     return {
         "library": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": version("numba"),  # not imported for that
+        "numba": numba,
     }
+
+
+def target(path: str | os.PathLike[str]) -> Path:
+    """The file to write: links are followed, but not to what is there and no file, such as a pipe."""
+    special = os.path.exists(path) and not os.path.isfile(path)
+    return Path(path if special else os.path.realpath(path))
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file under another name, which replaces the one at ``path`` when it is complete."""
+    """A new file under another name, which replaces the one at ``path`` when it is complete. A pipe or a
+    device is not replaced but written to."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
@@ -118,6 +134,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+    remove_leftovers(path, DAY)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -130,10 +147,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove partial files of writers that were killed; only one process at a time writes to a path."""
-    for partial in path.parent.glob(f".{escape(path.name)}.*.partial"):
-        partial.unlink(missing_ok=True)
+def remove_leftovers(path: Path, age: float = 0.0) -> None:
+    """Remove partial files of writers that were killed. Where other processes may write to the same path,
+    remove only those that are old."""
+    remove_partial(path.parent, f".{escape(path.name)}.*.partial", age)
 
 
 # -- reading ---------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
 from sklearn.utils.validation import check_is_fitted
@@ -46,7 +45,8 @@ def save(
     StructuredSVM. Another parameter that is code, such as your own solver, is replaced by its default, with
     a warning.
 
-    The file appears complete or not at all: it is written under another name and then renamed.
+    The file appears complete or not at all: it is written under another name and then renamed. A pipe or a
+    device, such as ``/dev/stdout``, is written to.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def save(
             f"this {model.cls.__name__} is not in a state that can be saved: {error}. Was it changed after "
             "fit?"
         ) from error
-    container.write(Path(os.path.realpath(path)), "model", about, tree, arrays)
+    container.write(container.target(path), "model", about, tree, arrays)
 
 
 @overload

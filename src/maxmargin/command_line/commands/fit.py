@@ -78,6 +78,8 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.resume and chosen.checkpoint is None:
         raise CommandError("--resume needs --checkpoint FILE, the file to continue from.")
     check_output(chosen.output)
+    if chosen.checkpoint == "":
+        raise CommandError("--checkpoint is empty: name a file.")
     import_module("maxmargin.estimators")  # takes a second, which is not the time to read a file
     if estimators.shows_progress(chosen):
         print(f"reading {chosen.data}", file=sys.stderr)
@@ -99,6 +101,8 @@ def run(chosen: argparse.Namespace) -> int:
 def check_output(path: str | None) -> None:
     """Refuse a file that could not be written, before the fit."""
     if path is not None:
+        if not path:
+            raise CommandError("--output is empty: name a file.")
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):
             raise CommandError(f"--output {path}: there is no folder {folder}.")
