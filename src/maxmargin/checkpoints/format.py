@@ -18,8 +18,8 @@ class CheckpointError(ValueError):
 def write_file(path: Path, about: dict[str, Any], tree: Any) -> int:
     """Write a checkpoint; returns its size. ``about`` identifies the problem, ``tree`` is the state."""
     encoder = codec.Encoder()
-    encoded = [codec.dumps(encoder.encode(value)) for value in (about, tree)]
-    return container.write(path, "checkpoint", *encoded, encoder.finish())
+    problem, state = (codec.dumps(encoder.encode(value)) for value in (about, tree))
+    return container.write(path, "checkpoint", problem, state, encoder.finish())
 
 
 def read_file(path: str | os.PathLike[str], shown: str | None = None) -> tuple[dict[str, Any], Any]:
