@@ -25,18 +25,18 @@ def pipe(tmp_path):
 
     def read():
         while part := os.read(hold, 1 << 20):
-            if part == b"the end":
-                return
             found.append(part)
+            if part.endswith(b"the end"):
+                return
 
     reader = threading.Thread(target=read)
     reader.start()
 
     def content():
         os.write(hold, b"the end")
-        reader.join(10)
+        reader.join()
         os.close(hold)
-        return b"".join(found)
+        return b"".join(found).removesuffix(b"the end")
 
     return path, content
 
