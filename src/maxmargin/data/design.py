@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from maxmargin.compiled import convert, precise, products
+from maxmargin.compiled import convert, products
 from maxmargin.core.matrices import check_dense, check_rows, checked_csr, is_canonical, summed
 from maxmargin.core.vectors import Array, IntArray, with_writable_arrays
 
@@ -280,11 +280,11 @@ def row_lengths(design: Design, lo: int, hi: int) -> Array | float | None:
     """Norms of the rows ``lo .. hi-1``, or an upper bound; None if unknown."""
     if isinstance(design, DenseDesign):
         out = np.empty(hi - lo)
-        precise.dense_lengths(design.X[lo:hi], out)
+        products.dense_lengths(design.X[lo:hi], out)
         return out
     if isinstance(design, CSRDesign):
         out = np.empty(hi - lo)
-        precise.csr_lengths(design.indptr[lo : hi + 1], design.data, out)
+        products.csr_lengths(design.indptr[lo : hi + 1], design.data, out)
         return out
     known = getattr(design, "largest_square", None)
     return None if known is None else float(np.sqrt(known))

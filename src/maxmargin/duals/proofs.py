@@ -1,29 +1,31 @@
-"""Final bounds: rounding errors of a result's bounds, and bounds in twice the precision.
+"""Final bounds: the values of a dual point of rows and of the risk, and bounds on their rounding errors.
 
 For multipliers with coefficients g_i = +-alpha_i of the rows in u = X'g,
 
     D = sum_i d_i(alpha_i) - conjugate(u)
 
 is the value of a cut at its own point. :mod:`maxmargin.core.rounding` bounds its error, and that of F(w).
-Usually this is far below any tolerance, and is subtracted from the bound. If it is not (a large C, features
-of very different scales, tiny targets), the sums are recomputed in twice the precision, provided that the
-rows are in memory and the loss is a sum over them: then gamma(n)^2 replaces gamma(n).
+Usually this is far below any tolerance. If it is not (a large C, features of very different scales, tiny
+targets), the risk of a few rows in memory is computed again from scores that are rounded once
+(:func:`exact_scores`). If that is not enough, the fit ends with the reason "rounding".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from maxmargin.compiled import precise
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import UNIT, Scale, correction, gamma, negligible_fraction
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.rows import Rows
-from maxmargin.duals.terms import contribution, into_box, require_true_terms, row_terms
+from maxmargin.duals.terms import contribution, into_box, row_terms
 from maxmargin.losses.base import ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms
 
@@ -33,8 +35,10 @@ Accumulate = Callable[[Array], Array]
 NEARLY = 0.999
 #: slopes are also computed at scores that are nearer to zero by this multiple of their largest error
 NEARER = 8.0
-#: roundings of a score between twice the precision and the sums of a loss, besides those of long sums
-OPERATIONS = 2.0
+#: largest number of terms that are summed without rounding
+FEW = 200_000
+#: 2^27 + 1 splits a double into two halves
+SPLIT = 134217729.0
 
 
 def proved_multiple(
@@ -92,25 +96,8 @@ def _proved(
     coef, u, linear, curved = dual
     unit = gamma(len(alpha))
     value = linear - curved - omega.conjugate(u, omega.primal(u)) - _free_correction(omega, u)
-    scale, at = scale_of(rows, alpha, coef, curved, lengths), radius(omega, u)
-    free = _free_size(rows, omega, coef, scale)
-    error = dual_error(rows, omega, u, coef, scale, unit)
-    if error <= negligible or not _in_memory(rows):
-        return value - correction(error, negligible)
-    high, low = _combined(rows, coef)
-    exact = (
-        row_terms(rows).linear_part(alpha, rows.offset, _dot)
-        - curved
-        - _conjugate(omega, high, low)
-    )
-    exact -= _free_correction(omega, high + low)
-    # sums of terms of one sign, the final roundings, and those of the caps
-    w = omega.primal(u)
-    rest = unit * (curved + omega.value(w)) + 8.0 * UNIT * abs(exact)
-    if omega.floor is not None:  # the terms of clipped weights have either sign
-        rest += gamma(len(u)) * float(np.abs(u - w) @ np.abs(w))
-    proved = exact - scale.error(at, unit**2 + rows.relative_error) - unit**2 * free - rest
-    return proved if np.isfinite(proved) else value - error
+    scale = scale_of(rows, alpha, coef, curved, lengths)
+    return value - correction(dual_error(rows, omega, u, coef, scale, unit), negligible)
 
 
 def _free_correction(omega: SquaredNorm, u: Array) -> float:
@@ -130,90 +117,18 @@ def radius(omega: SquaredNorm, u: Array) -> float:
     return float(np.sqrt(2.0 * omega.value(omega.primal(u))))
 
 
-def _free_size(rows: Rows, omega: SquaredNorm, coef: Array, scale: Scale) -> float:
-    """The magnitude of the terms of u in the free coordinates, times the bound of these. An intercept has the
-    same entry in all rows, however long they are."""
-    if not len(omega.free):
-        return 0.0
-    constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
-    size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
-    return omega.free_bound * size
-
-
 def dual_error(
     rows: Rows, omega: SquaredNorm, u: Array, coef: Array, scale: Scale, unit: float
 ) -> float:
     """Bound on the error of the dual value of multipliers with coefficients ``coef`` in u, if their sums have
     relative errors of ``unit``."""
-    penalized = scale.error(radius(omega, u), unit + rows.relative_error)
-    return penalized + unit * _free_size(rows, omega, coef, scale)
-
-
-def _in_memory(rows: Rows) -> bool:
-    return isinstance(rows.design, CSRDesign | DenseDesign)
-
-
-def _combined(rows: Rows, coef: Array) -> tuple[Array, Array]:
-    """X' coef as flat (high, low) pairs, including the constant feature."""
-    design, d = rows.design, rows.design.shape[1]
-    shape = (rows.dim // rows.n_columns, rows.n_columns)
-    high, low = np.zeros(shape), np.zeros(shape)
-    ones = np.ones(len(coef))
-    for k, column in enumerate(coef.reshape(len(coef), -1).T):
-        column = np.ascontiguousarray(column)
-        h, l = np.zeros(d), np.zeros(d)
-        if isinstance(design, CSRDesign):
-            precise.csr_combine(design.indptr, design.indices, design.data, column, h, l)
-        elif isinstance(design, DenseDesign):
-            precise.dense_combine(design.X, column, h, l)
-        high[:d, k], low[:d, k] = h, l
-        if rows.intercept != 0.0:
-            h, l = precise.dot(ones, column)
-            high[d, k], low[d, k] = rows.intercept * h, rows.intercept * l
-    return high.ravel(), low.ravel()
-
-
-def _conjugate(omega: SquaredNorm, high: Array, low: Array) -> float:
-    """max of <u, w> - Omega(w) at u = high + low, which is not below the value at any w."""
-    w = omega.primal(high)
-    clipped = w != high
-    low = np.where(clipped, 0.0, low)
-    if len(omega.free):
-        w, low = omega.penalized(w), omega.penalized(low)
-    h, l = precise.dot(w, w)
-    square = 0.5 * float(h + l) + float(w @ low) + 0.5 * float(low @ low)
-    if omega.floor is not None:
-        here = omega.nonnegative
-        square += float((high[here] - w[here]) @ w[here])
-    return square
-
-
-def _dot(a: Array, b: Any) -> float:
-    h, l = precise.dot(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b, np.float64).ravel())
-    return float(h + l)
-
-
-def precise_scores(rows: Rows, w: Array) -> tuple[Array, Array, Array]:
-    """The scores of all rows in memory as (high, low) pairs, including offsets, and per row the sum of the
-    absolute values of its terms."""
-    design, n, d = rows.design, rows.design.shape[0], rows.design.shape[1]
-    K = rows.n_columns
-    high = np.zeros((n, K)) if rows.offset is None else rows.offset.reshape(n, K).copy()
-    low, sizes = np.zeros((n, K)), np.zeros((n, K))
-    for k, column in enumerate(w.reshape(-1, K).T):
-        column = np.ascontiguousarray(column)
-        h, l = np.ascontiguousarray(high[:, k]), np.zeros(n)
-        size = np.abs(h)
-        if rows.intercept != 0.0:
-            constant = np.full((n, 1), rows.intercept)
-            precise.dense_scores(constant, column[d:], h, l, size)
-        if isinstance(design, CSRDesign):
-            precise.csr_scores(design.indptr, design.indices, design.data, column[:d], h, l, size)
-        elif isinstance(design, DenseDesign):
-            precise.dense_scores(design.X, column[:d], h, l, size)
-        high[:, k], low[:, k], sizes[:, k] = h, l, size
-    shape = (n,) if rows.loss.n_outputs() is None else (n, K)
-    return high.reshape(shape), low.reshape(shape), sizes.max(axis=1)
+    error = scale.error(radius(omega, u), unit + rows.relative_error)
+    if not len(omega.free):
+        return error
+    # an intercept has the same entry in all rows, however long they are
+    constant = rows.intercept != 0.0 and (omega.free >= rows.dim - rows.n_columns).all()
+    size = abs(rows.intercept) * float(np.abs(coef).sum()) if constant else scale.plane
+    return error + unit * omega.free_bound * size
 
 
 def steepest(loss: ScoreLoss, y: Array, weight: Array) -> Array:
@@ -247,45 +162,59 @@ def loss_error(rows: Rows, value: float, first: float, second: float) -> float:
 
 def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float) -> float:
     """R(w), computed as ``value`` with at most this ``error``. If that is above ``enough``: an upper bound of
-    R(w), for rows in memory from scores in twice the precision. The loss is so, too, if it is a sum over
-    rows."""
+    R(w), from scores that are rounded once if there are few rows in memory."""
     enough += negligible_fraction(rows.n) * value
-    if error <= enough or not _in_memory(rows):
-        return value + correction(error, enough)
-    high, low, size = precise_scores(rows, w)
-    # without weights of features, scores are the intercepts themselves
-    constant = rows.intercept == 1.0 and not w[: -rows.n_columns].any()
-    unit = 0.0 if constant else gamma(rows.design.shape[1])
-    total = _precise_loss(rows, high, low, unit**2 * size)
-    if total is not None:
-        return min(total, value + error)
-    here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
-    y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
-    s = (high + low)[here]  # rounded once; the loss adds up multiples of them
-    sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
-    rounded = (OPERATIONS + np.sqrt(rows.n)) * UNIT
-    off = rounded * sizes + unit**2 * size[here]
-    # margins that are met up to rounding are violated a little nearer to zero
-    near = (1.0 - min(1.0, NEARER * max(rounded, float(off.max(initial=0.0))))) * s
-    slopes = _slopes(rows.loss, y, weight, s, near)
-    again = float(rows.loss.value(s, y, weight))
-    lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
-    # a demand such as n (1 - a metric) is rounded even where it is met: once for each sample
-    demands = 0.0 if rows.loss.exact_demands else UNIT * float(np.sum(weight))
-    return min(value + correction(error, enough), again + lost + demands)
+    if error > enough and few(rows):
+        here = rows.indices()
+        y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
+        s = exact_scores(rows, w)[here]
+        sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
+        # without weights of features, scores are the intercepts themselves
+        constant = rows.intercept == 1.0 and not w[: -rows.n_columns].any()
+        off = (0.0 if constant else (2.0 + np.sqrt(rows.n)) * UNIT) * sizes
+        # margins that are met up to rounding are violated a little nearer to zero
+        near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
+        slopes = _slopes(rows.loss, y, weight, s, near)
+        again = float(rows.loss.value(s, y, weight))
+        lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
+        # a demand such as n (1 - a metric) is rounded even where it is met: once for each sample
+        if not rows.loss.exact_demands and rows.loss.dual_terms(y[:1]) is None:
+            lost += UNIT * float(np.sum(weight))
+        return min(value + correction(error, enough), again + lost)
+    return value + correction(error, enough)
 
 
-def _precise_loss(rows: Rows, high: Array, low: Array, off: Array) -> float | None:
-    """The loss of scores high + low with errors of at most ``off``; None if there is no such form."""
-    loss, total = rows.loss, 0.0
-    require_true_terms(loss, rows.y)
-    for lo, hi in rows.ranges:
-        terms = loss.dual_terms(rows.y[lo:hi]) if loss.decomposable else None
-        if terms is None:
-            return None
-        part = terms.precise_loss(rows.weight[lo:hi], high[lo:hi], low[lo:hi], off[lo:hi])
-        if part is None:
-            return None
-        total += part
-    total += gamma(rows.n) * abs(total)  # sums of positive terms have a small relative error
-    return total if np.isfinite(total) else None
+def few(rows: Rows) -> bool:
+    """Whether sums over these rows may take a microsecond per term."""
+    return isinstance(rows.design, CSRDesign | DenseDesign) and rows.work(rows.n) <= FEW
+
+
+def exact_scores(rows: Rows, w: Array) -> Array:
+    """The scores of all rows, rounded once (twice with an offset)."""
+    design = rows.design
+    if isinstance(design, CSRDesign):
+        data = design.data.astype(np.float64)
+        X = sp.csr_matrix((data, design.indices, design.indptr), design.shape)
+    else:
+        assert isinstance(design, DenseDesign)
+        X = sp.csr_matrix(np.asarray(design.X, dtype=np.float64))
+    if rows.intercept != 0.0:
+        X = sp.hstack([X, np.full((X.shape[0], 1), rows.intercept)], format="csr")
+    W = w.reshape(-1, rows.n_columns)
+    scores = np.zeros((X.shape[0], rows.n_columns))
+    for k, column in enumerate(W.T):
+        b = column[X.indices]
+        # Dekker: a product and its rounding error are two doubles
+        products, (a1, a2), (b1, b2) = X.data * b, _halves(X.data), _halves(b)
+        errors = ((a1 * b1 - products) + a1 * b2 + a2 * b1) + a2 * b2
+        for i, (lo, hi) in enumerate(pairwise(X.indptr)):
+            scores[i, k] = math.fsum([*products[lo:hi], *errors[lo:hi]])
+    if rows.loss.n_outputs() is None:
+        scores = scores[:, 0]
+    return scores if rows.offset is None else scores + rows.offset
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    """Two numbers of 26 bits whose sum is ``a`` (Veltkamp)."""
+    high = SPLIT * a - (SPLIT * a - a)
+    return high, a - high

@@ -6,8 +6,7 @@ correct but slower defaults, or return None. A solver that needs a method that r
 
     method                                  used by
     cut, value, slopes, breakpoints         cutting planes, in memory or on disk
-    dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method, and
-                                            losses of scores in twice the precision of doubles
+    dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method
     newton_terms                            Newton's method, for smooth losses without dual terms
     label_kind, get_params                  estimators and model files
 """

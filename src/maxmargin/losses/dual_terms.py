@@ -24,22 +24,12 @@ Losses of the Crammer-Singer form, with several scores per sample, return :class
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.vectors import Array, IntArray
-
-Dot = Callable[[Any, Any], float]
-
-
-def difference(a: Any, b: Any) -> tuple[Array, Array]:
-    """a - b and its rounding error."""
-    s: Array = a - b
-    t = s - a
-    return s, (a - (s - t)) - (b + t)
 
 
 class RowTerms(ABC):
@@ -84,15 +74,6 @@ class RowTerms(ABC):
     @abstractmethod
     def demands(self, alpha: Array, offset: Array | None) -> float:
         """Sum of the absolute values of all terms of the linear part."""
-
-    @abstractmethod
-    def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        """The sum of d(alpha) + q alpha^2 / 2, with inner products computed by ``dot``."""
-
-    def precise_loss(self, weight: Array, high: Array, low: Array, off: Array) -> float | None:
-        """Upper bound on the loss of scores high + low in twice the precision of doubles, with errors of at
-        most ``off[i]`` in sample i; None if there is no such form."""
-        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,31 +194,6 @@ class DualTerms(RowTerms):
             asked = asked + np.abs(own.labels)
         return float(np.sum(np.abs(alpha) * asked))
 
-    def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        labels = self.labels
-        margin = np.full(len(alpha), self.margin) if np.ndim(self.margin) == 0 else self.margin
-        if self.two_sided:
-            total = dot(alpha, labels) - dot(np.abs(alpha), margin)
-            return total if offset is None else total - dot(alpha, offset)
-        total = dot(alpha, margin)
-        return total if offset is None else total - dot(labels * alpha, offset)
-
-    def precise_loss(self, weight: Array, high: Array, low: Array, off: Array) -> float | None:
-        if self.two_sided:
-            apart, lost = difference(high, self.labels)
-            lost = lost + low
-            sign = np.where(apart + lost < 0.0, -1.0, 1.0)
-            short, more = difference(sign * apart, self.margin)
-            more = more + sign * lost
-        else:
-            short, lost = difference(self.margin, self.labels * high)
-            more = lost - self.labels * low
-        loss = np.maximum(0.0, short + (more + off))
-        inside = np.minimum(loss, self.steepest * self.curvature)  # where phi is a parabola
-        beyond = self.steepest * (loss - inside) if self.capped else 0.0
-        square = inside * inside / (2.0 * self.curvature) if self.curvature > 0.0 else 0.0
-        return float(weight @ (square + beyond))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassTerms(RowTerms):
@@ -293,19 +249,3 @@ class ClassTerms(RowTerms):
             own = np.abs(offset[np.arange(len(self.y)), self.y])
             asked = asked + np.abs(offset) + own[:, None]
         return float(np.vdot(np.abs(alpha), asked))
-
-    def linear_part(self, alpha: Array, offset: Array | None, dot: Dot) -> float:
-        total = dot(alpha, self.cost[self.y])
-        if offset is not None:
-            own = np.broadcast_to(offset[np.arange(len(self.y)), self.y][:, None], alpha.shape)
-            total += dot(alpha, offset) - dot(alpha, own)
-        return total
-
-    def precise_loss(self, weight: Array, high: Array, low: Array, off: Array) -> float | None:
-        here = np.arange(len(self.y))
-        apart, lost = difference(high, high[here, self.y][:, None])
-        lost = lost + (low - low[here, self.y][:, None])
-        total, more = difference(apart, -self.cost[self.y])
-        total = total + (more + lost + 2.0 * off[:, None])
-        total[here, self.y] = 0.0
-        return float(weight @ total.max(axis=1, initial=0.0))

@@ -12,7 +12,7 @@ from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
-from maxmargin.core.rounding import Attained, level, negligible_fraction
+from maxmargin.core.rounding import Attained, level
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
@@ -72,11 +72,10 @@ def certify(
 
 def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
     """F(w), or slightly more if its rounding error may be too large."""
-    omega = regularizer.value(w)
-    proved = risk.offers.proved
-    if proved is None:
-        return omega + C * risk.evaluate(w).upper
-    return omega + C * proved.proved_value(w, negligible_fraction(risk.n_examples) * omega / C)
+    omega, value, proved = regularizer.value(w), float(risk.evaluate(w).upper), risk.offers.proved
+    if proved is not None:
+        value = proved.raised(w, value, omega / C)
+    return omega + C * value
 
 
 def _met(stopping: StoppingRule, upper: float, lower: float, C: float) -> bool:

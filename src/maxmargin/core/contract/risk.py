@@ -39,13 +39,14 @@ class CachingRisk(Protocol):
 
 
 class ProvedRisk(Protocol):
-    """A risk that bounds the rounding errors of its values, so that certificates hold in exact arithmetic."""
+    """A risk that bounds the rounding errors of its values, so that certificates account for them."""
 
     def rounding(self, w: Array, value: float) -> float:
         """Bound on the rounding error of ``value``, the computed R(w)."""
 
-    def proved_value(self, w: Array, enough: float) -> float:
-        """R(w) with an error of at most ``enough``, or an upper bound of it."""
+    def raised(self, w: Array, value: float, rest: float) -> float:
+        """An upper bound of R(w), computed as ``value``, which may ignore what is negligible beside ``value +
+        rest``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

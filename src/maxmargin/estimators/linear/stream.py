@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.core.matrices import check_dense, check_rows, is_finite
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, relative_gap
-from maxmargin.core.rounding import negligible_fraction
 from maxmargin.core.stopping import Bounds
 from maxmargin.core.vectors import Array
 from maxmargin.data.dataset import Dataset
@@ -182,8 +181,8 @@ class PartialFit(CertifiedEstimator):
                 for k, (stream, target) in enumerate(pairs):
                     part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
                     share = (hi - lo) / max(1, stream.n_seen)
-                    negligible = share * negligible_fraction(stream.n_seen) * norms[k] / stream.C
-                    losses[k] += part.proved_value(stream.w, negligible)
+                    loss = float(part.evaluate(stream.w).upper)
+                    losses[k] += part.raised(stream.w, loss, share * norms[k] / stream.C)
         if not is_finite(losses):
             raise ValueError("a score is NaN or infinite: check the features and scale them.")
         seen = streams[0]

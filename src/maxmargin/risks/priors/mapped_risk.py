@@ -214,17 +214,15 @@ class MappedRisk:
             relative_error=rows.relative_error + self.weights.relative_error(rows.dim),
         )
 
+    def raised(self, w: Array, value: float, rest: float) -> float:
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
+        proved = self.inner.offers.proved
+        return value if proved is None else proved.raised(self.weights.whole(w), value, rest)
+
     def rounding(self, w: Array, value: float) -> float:
         """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
         proved = self.inner.offers.proved
         return 0.0 if proved is None else proved.rounding(self.weights.whole(w), value)
-
-    def proved_value(self, w: Array, enough: float) -> float:
-        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
-        proved = self.inner.offers.proved
-        if proved is None:
-            return float(self.inner.evaluate(self.weights.whole(w)).upper)
-        return proved.proved_value(self.weights.whole(w), enough)
 
 
 class StretchedDesign:

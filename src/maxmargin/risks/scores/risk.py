@@ -20,7 +20,7 @@ from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, RowShape, ref
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.engine import Engine, SerialEngine, TaskEngine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import gamma
+from maxmargin.core.rounding import gamma, negligible_fraction
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, row_lengths, shard_bounds
@@ -201,9 +201,9 @@ class ScoreRisk:
         """Evaluate by one product with X; ``exact`` has no effect here."""
         return self._pins.evaluate(w)
 
-    def proved_value(self, w: Array, enough: float) -> float:
+    def raised(self, w: Array, value: float, rest: float) -> float:
         """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
-        value = float(self.evaluate(w).upper)
+        enough = negligible_fraction(self.n_examples) * rest
         return proved_risk(self.rows, w, value, self.rounding(w, value), enough)
 
     def rounding(self, w: Array, value: float) -> float:
