@@ -163,7 +163,7 @@ def test_with_an_intercept_that_is_not_penalized():
 def test_methods_over_rows_refuse_and_the_portfolio_goes_round_them():
     X, y = signed_hinge(3)
     omega = SquaredNorm(nonnegative=np.array([0]))
-    signed = {"coordinate", "block coordinate", "shard coordinate", "dense QP"}
+    signed = {"coordinate", "block coordinate", "shard coordinate"}
     assert ScoreRisk(X, y, Hinge()).methods(omega) == signed
     with pytest.raises((TypeError, ValueError), match="negative"):
         minimize(ScoreRisk(X, y, Hinge()), 1.0, solver=Newton(), regularizer=omega)

@@ -89,10 +89,10 @@ def test_all_methods_have_one_optimum(name, C):
     offered = risk.methods(SquaredNorm())
     assert offered == {
         "logistic": {"newton"},
-        "classes": {"coordinate", "dense QP", "stream"},
+        "classes": {"coordinate", "stream"},
     }.get(
         name,
-        {"newton", "coordinate", "block coordinate", "shard coordinate", "dense QP", "stream"},
+        {"newton", "coordinate", "block coordinate", "shard coordinate", "stream"},
     )
     bounds = []
     solvers = {
@@ -109,7 +109,7 @@ def test_all_methods_have_one_optimum(name, C):
         result = minimize(risk, C, solver=solver, stopping=RelativeGap(1e-5))
         assert result.converged
         bounds.append((result.lower_bound, result.objective))
-    assert len(bounds) == 1 + len(offered - {"dense QP"})  # see test_dense_rows.py
+    assert len(bounds) == 1 + len(offered)
     lowers, uppers = zip(*bounds, strict=True)
     assert max(lowers) <= min(uppers) * (1.0 + 1e-12)
     assert max(uppers) <= min(uppers) * (1.0 + 2e-5)

@@ -7,7 +7,6 @@ from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
 from maxmargin.duals.coordinates import coordinates
-from maxmargin.duals.dense_rows import DenseRows, too_much
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
 from maxmargin.duals.out_of_core import StreamedRows
@@ -17,7 +16,7 @@ from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
-METHODS = ("coordinate", "block coordinate", AT_SHARDS, "newton", "dense QP", "stream")
+METHODS = ("coordinate", "block coordinate", AT_SHARDS, "newton", "stream")
 #: methods over rows that are loaded in parts
 IN_PARTS = ("stream", AT_SHARDS)
 #: methods over several blocks of rows at the same time
@@ -43,8 +42,6 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
             )
     elif terms is None:
         return f"the loss {type(rows.loss).__name__} offers no dual_terms"
-    if method == "dense QP":
-        return too_much(rows)
     by_coordinates = method in ("coordinate", *IN_BLOCKS)
     if method in IN_BLOCKS and isinstance(terms, ClassTerms):
         return (
@@ -84,8 +81,6 @@ def row_duals(
         terms = rows.loss.dual_terms(rows.y[:1])
         by_points = isinstance(terms, DualTerms) and terms.capped
         return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
-    if method == "dense QP":
-        return DenseRows(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
     if method == "block coordinate":

@@ -10,7 +10,6 @@ bit.
     newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
-    dense QP         the whole problem as one quadratic program: for tiny data on which other methods stall
     stream           for rows that are not in memory, with so many features that planes cost more than rows,
                      unless the workers are other processes: they would be idle
     cutting planes   everything else: rows that are not in memory, losses without a dual form, unpenalized
@@ -83,9 +82,6 @@ class Phase:
 
     method: str
     budget: float
-    #: cutting planes: whether to solve the reduced problem by an interior-point method when rounding limits
-    #: the progress; if not, the next method takes over
-    precise: bool = True
 
 
 def newton_cost(problem: Problem) -> float:
@@ -128,9 +124,6 @@ def plan(problem: Problem) -> list[Phase]:
     cheap = newton and newton_cost(problem) < planes_cost(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     last = [Phase("cutting planes", forever)]
-    if tiny(problem) and "dense QP" in problem.methods:
-        planes, dense = Phase("cutting planes", forever, precise=False), Phase("dense QP", forever)
-        return [Phase("newton", forever), dense, planes] if newton else [planes, dense]
     if newton:
         last.append(Phase("newton", forever))
     if newton and (problem.shape.smooth or tiny(problem)):
@@ -205,7 +198,6 @@ def _planes_serve_the_path(problem: Problem) -> bool:
 _WAYS: dict[str, Way] = {
     "coordinate": Coordinates(),
     "block coordinate": Coordinates(method="block coordinate", blocks=Blocks()),
-    "dense QP": SecondOrder(method="dense QP"),
     "stream": Stream(Streaming()),
 }
 
@@ -266,7 +258,7 @@ def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
             continue
         state.gave_up, state.stop, state.phase = False, None, k
         if phase.method == "cutting planes":
-            yield from CuttingPlane().within(problem, state, phase.budget, precise=phase.precise)
+            yield from CuttingPlane().within(problem, state, phase.budget)
         else:
             newton = phase.method == "newton"
             way = SecondOrder.of(problem) if newton else _WAYS[phase.method]

@@ -54,9 +54,6 @@ FEW_PLANES = 8
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
-#: after this many iterations in a row that raise the bound by at most this share of the gap, the reduced
-#: problem is solved more precisely
-IN_VAIN, HARDLY = 5, 1e-4
 #: the oracle is called at the latest when the cached model is solved to this fraction of the tolerance
 MODEL_TOL = 0.3
 #: number of examples from which the line search on cached constraints saves time although the oracle is cheap
@@ -166,11 +163,8 @@ class CuttingPlane:
         """The loop."""
         return self.within(problem, state, float("inf"))
 
-    def within(
-        self, problem: Problem, state: SolverState, budget: float, *, precise: bool = True
-    ) -> Steps:
-        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left, or
-        when the reduced problem must be solved precisely and ``precise`` is False."""
+    def within(self, problem: Problem, state: SolverState, budget: float) -> Steps:
+        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left."""
         C, omega = problem.C, problem.regularizer
         per_block, cached = self.slacks == "blocks", self._caches(problem)
         place = state.take_position("guess", "iterations", "seen")
@@ -192,7 +186,6 @@ class CuttingPlane:
             "iterations": iterations,
             "seen": outlook.seen(),
         }
-        in_vain = 0  # iterations in a row that hardly raised the bound
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             if np.isfinite(
@@ -207,22 +200,13 @@ class CuttingPlane:
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
             attained = Attained.by(state.upper, problem.n_examples)
-            exactly = in_vain >= IN_VAIN
-            if exactly and not precise:
-                state.gave_up = True
-                return
-            solution = bundle.solve(C, effort, attained, precise=exactly)
-            if exactly and solution.lower_bound < own:  # with more planes, the optimum is not below
-                other = bundle.solve(C, effort, attained)
-                solution = other if other.lower_bound > solution.lower_bound else solution
+            solution = bundle.solve(C, effort, attained)
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 F = _objective(problem, trial)
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper, F)
-            hardly = own - previous_lower <= HARDLY * (state.upper - own)
-            in_vain = in_vain + 1 if hardly or exactly else 0
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = own <= previous_lower
             at, step = yield from self._next_point(problem, state, incumbent, trial, barren)

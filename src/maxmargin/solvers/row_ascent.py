@@ -80,12 +80,12 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class SecondOrder:
-    """Newton steps, or a dense quadratic program. The gap of a Newton step is F(w) - D, not an estimate, so a
+    """Newton steps. The gap of a Newton step is F(w) - D, not an estimate, so a
     check only adds a line search, which may save a step; see :meth:`of`."""
 
     check_every: int = 1
     check_from: int = 0
-    method: Literal["newton", "dense QP"] = "newton"
+    method: Literal["newton"] = "newton"
     streaming: None = None
     blocks: None = None
 

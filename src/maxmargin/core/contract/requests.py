@@ -105,7 +105,6 @@ class Open:
         "block coordinate",
         "shard coordinate",
         "newton",
-        "dense QP",
         "stream",
     ]
     C: float
