@@ -63,7 +63,7 @@ def test_damaged_compressed_files_are_the_users(refused, files, tmp_path, ending
 
 @pytest.mark.parametrize("ending", PACKERS)
 def test_compressed_files_may_be_concatenated(files, tmp_path, ending):
-    """As the programs that decompress them; of .zst only the first part was read."""
+    """As the programs that decompress them read them."""
     packed, path = PACKERS[ending](files["queries"].read_bytes()), tmp_path / f"data.svm{ending}"
     path.write_bytes(packed * 3)
     assert len(read(path).y) == 360

@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import Checkpoint, LinearSVC, SequenceTagger, StructuredSVM
@@ -98,7 +99,7 @@ def kill_once(estimator, data, path, rng):
 def main(kind, folder):
     estimator, make, objective, tol = FITS[kind]
     data, path, rng = make(), Path(folder) / "fit.checkpoint", np.random.default_rng(0)
-    fresh = estimator.set_params(tol=tol).fit(*data)
+    fresh = clone(estimator.set_params(tol=tol)).fit(*data)
     seen = []
     estimator.set_params(checkpoint=Checkpoint(path, seconds=None, iterations=1))
     for limit in (2, 4):  # compiles what a resume needs, so that no child has to
@@ -113,6 +114,8 @@ def main(kind, folder):
         kept = {"n_iter": len(part["history"]["iteration"]), "reported": last, "signal": ended_by}
         seen.append(kept | {"lower": part["lower"], "upper": part["upper"]})
     before = part["history"]["objective"]
+    straight = clone(estimator).set_params(tol=1e-15, max_iter=len(before), checkpoint=None)
+    straight = [r["objective"] for r in straight.fit(*data).history_]
     estimator.set_params(tol=tol, callbacks=None).fit(*data, resume_from=path)
     records = estimator.history_
     report = {
@@ -125,6 +128,7 @@ def main(kind, folder):
         "stop": estimator.stop_reason_,
         "numbered": [r["iteration"] for r in records] == list(range(1, estimator.n_iter_ + 1)),
         "old records": [r["objective"] for r in records][: len(before)] == before.tolist(),
+        "straight": straight[:-1] == before[:-1].tolist(),  # the last record of a fit is its end
         "n_iter": estimator.n_iter_,
         "files": sorted(os.listdir(folder)),
     }

@@ -56,7 +56,7 @@ def test_twenty_kills_in_a_row(kind, tmp_path):
     assert low <= fresh_high * (1 + 1e-12)
     assert fresh_low <= high * (1 + 1e-12)
     if kind in ("tagger", "plain"):  # working sets go on bit by bit
-        assert report["bounds"] == report["fresh"]
+        assert report["straight"]
     leftovers = [name for name in report["files"] if name != "fit.checkpoint"]
     assert leftovers == []  # of killed writers: the next fit removes them
 

@@ -77,8 +77,7 @@ class _Decompressed(io.RawIOBase):
 
 
 class _Zstandard(io.RawIOBase):
-    """All frames of a file. The package's own reader stops after the first one, or where the file ends within
-    one, without a word."""
+    """All frames of a file. The package's own reader stops without a word where the file ends within one."""
 
     def __init__(self, file: IO[bytes], package: Any) -> None:
         self._file, self._text, self._pieces = file, b"", self._decompressed(package)
