@@ -10,13 +10,21 @@ from maxmargin.duals.coordinates import coordinates
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
 from maxmargin.duals.out_of_core import StreamedRows
+from maxmargin.duals.quasi_newton import QuasiNewton, too_wide
 from maxmargin.duals.row_blocks import BlockCoordinates, Run, in_order
 from maxmargin.duals.rows import Rows
 from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 
-METHODS = ("coordinate", "block coordinate", AT_SHARDS, "newton", "stream")
+METHODS = (
+    "coordinate",
+    "block coordinate",
+    AT_SHARDS,
+    "newton",
+    "quasi-newton",
+    "stream",
+)
 #: methods over rows that are loaded in parts
 IN_PARTS = ("stream", AT_SHARDS)
 #: methods over several blocks of rows at the same time
@@ -33,6 +41,8 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     if method not in IN_PARTS and not in_memory:
         why = f"{type(rows.design).__name__} does not give access to single rows in memory"
         return f"{why}; use dealing='shards'" if method == "block coordinate" else why
+    if method == "quasi-newton":
+        return _not_by_gradients(rows, regularizer)
     terms = rows.loss.dual_terms(rows.y[:1])
     if method == "newton" and not isinstance(terms, DualTerms):
         if rows.loss.newton_terms(rows.y[:1]) is None:
@@ -63,6 +73,19 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     return None
 
 
+def _not_by_gradients(rows: Rows, regularizer: SquaredNorm) -> str | None:
+    """The reason why the quasi-Newton method cannot solve this problem; None if it can."""
+    if rows.loss.column_terms() is None:
+        return f"the loss {type(rows.loss).__name__} offers no column_terms"
+    if not isinstance(rows.design, DenseDesign):
+        return "it needs dense rows"
+    if too_wide(rows):
+        return "there are too many features for an eigenvalue decomposition"
+    if len(regularizer.nonnegative):
+        return "it cannot constrain weights to be nonnegative"
+    return None
+
+
 def row_duals(
     method: str,
     rows: Rows,
@@ -81,6 +104,8 @@ def row_duals(
         terms = rows.loss.dual_terms(rows.y[:1])
         by_points = isinstance(terms, DualTerms) and terms.capped
         return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
+    if method == "quasi-newton":
+        return QuasiNewton(rows, C, regularizer)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
     if method == "block coordinate":

@@ -17,7 +17,7 @@ from maxmargin.losses.one_class import OneClass
 from maxmargin.losses.quantification import QMeasure, QuantificationLoss
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.losses.roc_auc import BalancedError, RocAuc
-from maxmargin.losses.squared_hinge import SquaredHinge
+from maxmargin.losses.squared_hinge import OneVsRestSquaredHinge, SquaredHinge
 
 __all__ = [
     "NDCG",
@@ -37,6 +37,7 @@ __all__ = [
     "Multinomial",
     "NewtonTerms",
     "OneClass",
+    "OneVsRestSquaredHinge",
     "PairHinge",
     "QMeasure",
     "QuantificationLoss",

@@ -8,6 +8,7 @@ correct but slower defaults, or return None. A solver that needs a method that r
     cut, value, slopes, breakpoints         cutting planes, in memory or on disk
     dual_terms                              coordinate ascent, streams, ``partial_fit``, Newton's method
     newton_terms                            Newton's method, for smooth losses without dual terms
+    column_terms                            the quasi-Newton method, for smooth losses on dense data
     label_kind, get_params                  estimators and model files
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.losses.column_terms import ColumnTerms
 from maxmargin.losses.derivatives import NewtonTerms
 from maxmargin.losses.dual_terms import RowTerms
 
@@ -33,6 +35,7 @@ ABOUT_VALUES = (
     "breakpoints",
     "dual_terms",
     "newton_terms",
+    "column_terms",
     "smooth",
 )
 
@@ -188,4 +191,8 @@ class ScoreLoss(ABC):
 
     def newton_terms(self, y: Labels) -> NewtonTerms | None:
         """Derivatives for Newton's method, for smooth losses without dual terms; None if not available."""
+        return None
+
+    def column_terms(self) -> ColumnTerms | None:
+        """Values and slopes of many scores at once, for the quasi-Newton method; None if not available."""
         return None

@@ -7,6 +7,7 @@ import numpy as np
 from maxmargin.compiled import logistic, softmax
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, require_classes
+from maxmargin.losses.column_terms import ColumnTerms, LogisticTerms, SoftmaxTerms
 from maxmargin.losses.derivatives import LogisticMargin, NewtonTerms, Softmax
 
 
@@ -31,6 +32,10 @@ class Logistic(ScoreLoss):
     def newton_terms(self, y: Labels) -> NewtonTerms:
         """See :meth:`ScoreLoss.newton_terms`."""
         return NewtonTerms(y, LogisticMargin())
+
+    def column_terms(self) -> ColumnTerms:
+        """See :meth:`ScoreLoss.column_terms`."""
+        return LogisticTerms()
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
@@ -81,6 +86,10 @@ class Multinomial(ScoreLoss):
     def newton_terms(self, y: Labels) -> NewtonTerms:
         """See :meth:`ScoreLoss.newton_terms`."""
         return NewtonTerms(y, Softmax(y, self.n_classes))
+
+    def column_terms(self) -> ColumnTerms:
+        """See :meth:`ScoreLoss.column_terms`."""
+        return SoftmaxTerms()
 
     def n_outputs(self) -> int | None:
         """One score per class."""

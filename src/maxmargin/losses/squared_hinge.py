@@ -1,11 +1,13 @@
-"""The squared hinge loss."""
+"""The squared hinge loss, for two classes and one-vs-rest."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from maxmargin.compiled import squared_hinge
-from maxmargin.losses.base import Labels
+from maxmargin.core.vectors import Array
+from maxmargin.losses.base import Labels, ScoreLoss, require_classes
+from maxmargin.losses.column_terms import ColumnTerms, SquaredHingeTerms
 from maxmargin.losses.dual_terms import DualTerms
 from maxmargin.losses.hinge import CompiledLoss
 
@@ -41,6 +43,10 @@ class SquaredHinge(CompiledLoss):
         """See :meth:`ScoreLoss.dual_terms`."""
         return DualTerms(y, self.margin, steepest=np.inf, curvature=0.5)
 
+    def column_terms(self) -> ColumnTerms:
+        """See :meth:`ScoreLoss.column_terms`."""
+        return SquaredHingeTerms(self.margin)
+
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         if not ((y == 1.0) | (y == -1.0)).all():
@@ -48,3 +54,59 @@ class SquaredHinge(CompiledLoss):
 
     def _arguments(self, y: Labels) -> tuple[Labels, float]:
         return y, self.margin
+
+
+class OneVsRestSquaredHinge(ScoreLoss):
+    """The squared hinge losses of all classes against their rest, with y in 0..K-1: one problem for the K
+    problems of one-vs-rest.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, the number of classes.
+    margin : float, default 1.0
+        As in :class:`Hinge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.losses import OneVsRestSquaredHinge
+    >>> OneVsRestSquaredHinge(3).value(np.array([[0.5, -2.0, 0.0]]), np.array([0]), np.ones(1))
+    1.25
+    """
+
+    label_kind = "class"
+    smooth = True
+
+    def __init__(self, n_classes: int, margin: float = 1.0) -> None:
+        self.n_classes, self.margin = int(n_classes), float(margin)
+
+    def n_outputs(self) -> int | None:
+        """One score per class."""
+        return self.n_classes
+
+    def check_labels(self, y: Labels) -> None:
+        """See :meth:`ScoreLoss.check_labels`."""
+        require_classes(y, self.n_classes)
+
+    def column_terms(self) -> ColumnTerms:
+        """See :meth:`ScoreLoss.column_terms`."""
+        return SquaredHingeTerms(self.margin, classes=True)
+
+    def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
+        """See :meth:`ScoreLoss.cut`."""
+        sign, short = self._short(scores, y)
+        gradient = (-2.0 * weight)[:, None] * sign * short
+        # short^2 - gradient s = short^2 + 2 short (margin - short)
+        offset = np.sum(short * (2.0 * self.margin - short), axis=1)
+        return float(weight @ offset), gradient
+
+    def value(self, scores: Array, y: Labels, weight: Array) -> float:
+        """See :meth:`ScoreLoss.value`."""
+        return float(weight @ np.sum(self._short(scores, y)[1] ** 2, axis=1))
+
+    def _short(self, scores: Array, y: Labels) -> tuple[Array, Array]:
+        """The sign of each score, and by how much it falls short of the margin."""
+        sign = np.full(scores.shape, -1.0)
+        sign[np.arange(len(y)), y] = 1.0
+        return sign, np.maximum(0.0, self.margin - sign * scores)

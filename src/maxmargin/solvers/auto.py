@@ -7,6 +7,8 @@ bit.
     coordinate       dual coordinate ascent in stages of increasing C: sparse or dense, few or many features.
                      First choice if rows are in memory and every coordinate is penalized. Over blocks of rows
                      if there are many rows and several workers were asked for
+    quasi-newton     for dense rows in memory and smooth losses of several scores: first choice, until exact
+                     steps are expected to cost less
     newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
@@ -124,6 +126,11 @@ def plan(problem: Problem) -> list[Phase]:
     cheap = newton and newton_cost(problem) < planes_cost(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     last = [Phase("cutting planes", forever)]
+    if "quasi-newton" in problem.methods and problem.shape.n_columns > 1:
+        if not newton:
+            return [Phase("quasi-newton", forever), *last]
+        budget = forever if tiny(problem) or not few_features else newton_cost(problem)
+        return [Phase("quasi-newton", budget), Phase("newton", forever), *last]
     if newton:
         last.append(Phase("newton", forever))
     if newton and (problem.shape.smooth or tiny(problem)):
@@ -198,6 +205,7 @@ def _planes_serve_the_path(problem: Problem) -> bool:
 _WAYS: dict[str, Way] = {
     "coordinate": Coordinates(),
     "block coordinate": Coordinates(method="block coordinate", blocks=Blocks()),
+    "quasi-newton": SecondOrder(method="quasi-newton"),
     "stream": Stream(Streaming()),
 }
 

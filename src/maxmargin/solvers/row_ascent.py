@@ -85,7 +85,7 @@ class SecondOrder:
 
     check_every: int = 1
     check_from: int = 0
-    method: Literal["newton"] = "newton"
+    method: Literal["newton", "quasi-newton"] = "newton"
     streaming: None = None
     blocks: None = None
 
@@ -324,7 +324,9 @@ class _Stage:
             if known:
                 expected = min(stats.gap, state.upper - lower)
             near = expected <= allowed and passes >= way.check_from
-            if near or passes >= way.check_every or stuck or over:
+            if way.method == "quasi-newton":
+                since, lower = 0, self._proved(stats.gap, lower, near=near or stuck)
+            elif near or passes >= way.check_every or stuck or over:
                 since, n_support = 0, duals.n_support
                 step = yield from self._check(stats.gap, lower, allowed)
                 progress.visited += CHECK
@@ -357,6 +359,17 @@ class _Stage:
             if max(left, progress.spent + progress.visited) > progress.budget:
                 state.gave_up = True
                 return
+
+    def _proved(self, gap: float, lower: float, *, near: bool) -> float:
+        """Offer the point with the F that is known, in the type of the rows; return the lower bound, which is
+        computed in double precision if the end is near."""
+        duals, state = self.dual.duals, self.state
+        self.upper = min(self.upper, lower + gap)
+        state.offer(frozen(duals.w), self.upper)
+        state.candidate = None
+        if near:
+            lower = state.lower = duals.dual_value(self.C)
+        return lower
 
     def _raise_lower(self, lower: float) -> None:
         """Take the dual value as the lower bound, also if it fell, because multipliers were lost."""

@@ -105,6 +105,7 @@ class Open:
         "block coordinate",
         "shard coordinate",
         "newton",
+        "quasi-newton",
         "stream",
     ]
     C: float

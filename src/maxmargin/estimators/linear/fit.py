@@ -52,7 +52,12 @@ class LinearFit(CertifiedEstimator):
         self.__dict__.pop("_streams", None)  # of partial_fit, which this fit ends
         # removed, because they are changed in place and are invalid if this fit fails
         planes = self.__dict__.pop("_planes", None)
-        design = last.design if last is not None else compact(design)
+        if last is not None:
+            design = last.design
+        elif model.loss.column_terms() is None or (model.loss.n_outputs() or 1) < 3:
+            design = compact(
+                design
+            )  # products with many columns are fast for dense rows, also of zeros
         results: list[SolveResult] = []
         if keeping is not None:
             keeping.expect(len(model.targets))

@@ -14,6 +14,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
+from maxmargin.data.design import DenseDesign
+from maxmargin.duals.quasi_newton import MOST_FEATURES
 from maxmargin.estimators.validation import Classes, Training
 from maxmargin.estimators.weights import Weighing, free_bound, given_weight_parameters, weigh
 from maxmargin.losses import (
@@ -22,6 +24,7 @@ from maxmargin.losses import (
     Hinge,
     Logistic,
     Multinomial,
+    OneVsRestSquaredHinge,
     ScoreLoss,
     SquaredHinge,
 )
@@ -115,10 +118,21 @@ def _centered(columns: int, w: Array) -> Array:
     return w
 
 
-def linear_model(estimator: Any, data: Training, classes: Classes) -> LinearModel:
-    """Validate the parameters for the data."""
+def linear_model(
+    estimator: Any, data: Training, classes: Classes, *, together: bool = False
+) -> LinearModel:
+    """Validate the parameters for the data. ``together``: make one problem of the problems of one-vs-rest
+    where that is faster."""
     weight = _weights(estimator.class_weight, data.weight, classes)
     loss, targets = _loss(estimator, classes)
+    if (
+        together
+        and len(targets) > 1
+        and estimator.solver == "auto"
+        and _gains(estimator, loss, data)
+    ):
+        assert isinstance(loss, SquaredHinge)
+        loss, targets = OneVsRestSquaredHinge(len(targets), loss.margin), (classes.codes,)
     intercept = intercept_feature(estimator)
     own = loss.dual_terms(np.asarray(targets[0][:1]))
     largest_demand = 1.0 if own is None else own.largest_demand
@@ -193,6 +207,13 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
         return Multinomial(n_classes), (codes,)
     positive = [1] if n_classes == 2 else range(n_classes)
     return binary, tuple(classes.signs(k) for k in positive)
+
+
+def _gains(estimator: Any, loss: ScoreLoss, data: Training) -> bool:
+    """Whether the classes of one-vs-rest are trained faster as one problem."""
+    dense = isinstance(data.design, DenseDesign) and data.n_features <= MOST_FEATURES
+    free = estimator.fit_intercept and not getattr(estimator, "penalize_intercept", True)
+    return type(loss) is SquaredHinge and dense and not free
 
 
 def is_logistic(loss: Any) -> bool:

@@ -1,0 +1,401 @@
+"""L-BFGS with a spectral metric: smooth losses of one or many scores per sample, on dense rows.
+
+    minimize  F(W) = 1/2 |W|^2 + sum_i c_i l(W x_i, y_i)
+
+W has one row per score. The metric of L-BFGS is I + h_k lambda_j in the eigenvectors of the weighted mean of
+x x', with its eigenvalues lambda and the second derivatives h_k of the loss with respect to a shift of score
+k, which every pass over the rows gives for nothing. The metric is applied to W, so that the rows are neither
+rotated nor copied: they are read in blocks that fit in a cache, in their own type, twice per pass (scores and
+gradient). There is no array of samples x classes. If a number that is added to all scores does not change the
+loss, the rows of W sum to zero at the optimum, and so do those of all steps.
+
+Lower bound: the tangent plane of the loss at W, a cut, gives the dual value F(W) - 1/2 |grad F(W)|^2. While
+steps are taken it is known in the type of the rows, and correct up to rounding. What :meth:`proved_value`
+returns is computed in double precision, and the rounding errors of that are subtracted.
+
+Where float32 rows limit the progress, blocks of them are converted to double precision one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.contract.sweeps import SweepStats
+from maxmargin.core.cut import Cut
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import Scale, correction, gamma
+from maxmargin.core.stored_values import floats
+from maxmargin.core.vectors import Array
+from maxmargin.data.design import DenseDesign, row_lengths
+from maxmargin.duals.proofs import dual_error
+from maxmargin.duals.rows import Rows, same_shape
+
+#: entries and rows of a block, which stays in the cache; pairs that L-BFGS keeps
+ENTRIES, BLOCK, MEMORY = 2**17, (256, 4096), 10
+#: the most features; and the most features squared per row and score for which eigenvectors are worth it
+MOST_FEATURES, WORTH = 3000, 32
+#: rows on which the first step is chosen, and the powers of two that are tried
+SAMPLE, TRIALS = 2048, 2.0 ** np.arange(-3, 6)
+#: relative noise of F in single precision, and the decrease that a step must have
+NOISE, ARMIJO, SHORTEST = 1e-6, 1e-4, 1e-6
+#: steps in a row without progress after which the type of the rows is given up
+PATIENCE = 5
+
+#: weights and gradients in the type of the rows
+Weights = npt.NDArray[Any]
+Block = tuple[Weights, Weights, Weights, Weights | None]
+
+
+def too_wide(rows: Rows) -> bool:
+    """Whether the eigenvectors take longer than a fit without them."""
+    d = rows.dim // rows.n_columns
+    return d > MOST_FEATURES or (d > 64 and d * d > WORTH * rows.n * rows.n_columns)
+
+
+class QuasiNewton:
+    """A point and its gradient; see :class:`maxmargin.core.RowDuals`. The multipliers are the slopes of the
+    losses at the point with the best lower bound."""
+
+    n_steps = 1
+
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+        terms = rows.loss.column_terms()
+        assert isinstance(rows.design, DenseDesign)
+        assert terms is not None
+        self.rows, self.C, self.regularizer, self._terms = rows, C, regularizer, terms
+        self._K = rows.n_columns
+        self._X = rows.design.X
+        self._height = min(BLOCK[1], max(BLOCK[0], ENTRIES // max(1, self._X.shape[1])))
+        self.n_examples = self.n_active = rows.n
+        self.n_support = 0
+        penalty = np.ones(rows.dim)
+        penalty[regularizer.free] = 0.0
+        self._penalty = self._unflat(penalty)
+        self._type: Any = self._X.dtype
+        self._spectrum: tuple[Weights, Weights] | None = None
+        self._cut: Cut | None = None
+        self._set(np.zeros_like(self._penalty))
+
+    # -- the point -----------------------------------------------------------------------------------------
+
+    def _unflat(self, w: Array) -> Array:
+        """One row per score."""
+        return np.ascontiguousarray(w.reshape(-1, self._K).T)
+
+    @property
+    def w(self) -> Array:
+        """The point."""
+        return self._W.T.astype(np.float64).ravel()
+
+    @property
+    def scale(self) -> float:
+        """See :class:`maxmargin.core.RowDuals`; not used by this method."""
+        return 1.0
+
+    def _set(self, W: Array) -> None:
+        """Start at this point, without pairs."""
+        self._pairs: list[tuple[Weights, Weights, float]] = []
+        self._idle = 0
+        self._cast(W)
+        self._best, self._lower, self._cut = self._W, 0.0, None
+        self._evaluate()
+
+    def _cast(self, W: Weights) -> None:
+        """Use the present type."""
+        self._W = W.astype(self._type)
+        self._P = self._penalty.astype(self._type)
+
+    def _evaluate(self) -> None:
+        """Loss, gradient and bounds at W."""
+        self._loss, self._slopes, self._h = self._pass(self._W)
+        self._update()
+
+    def _update(self) -> None:
+        penalized = self._P * self._W
+        self._upper = 0.5 * float(np.vdot(penalized, self._W)) + self._loss
+        self._G = penalized + self._slopes
+        inside = self._P * self._G
+        free = float(np.abs(self._G - inside).sum(dtype=np.float64)) * self.regularizer.free_bound
+        lower = self._upper - 0.5 * float(np.vdot(inside, inside)) - free
+        if lower > self._lower:
+            self._lower, self._best, self._cut = lower, self._W, None
+
+    # -- passes over the rows ------------------------------------------------------------------------------
+
+    def _blocks(self) -> Iterator[Block]:
+        """Rows, labels, weights times C, and offsets of one block after the other."""
+        rows, kind = self.rows, self._type
+        for lo, hi in self._bounds():
+            y, c = np.asarray(rows.y[lo:hi]), self.C * rows.weight[lo:hi]
+            yield (
+                self._X[lo:hi].astype(kind, copy=False),
+                y if y.dtype.kind in "iu" else y.astype(kind),
+                c.astype(kind, copy=False),
+                None if rows.offset is None else rows.offset[lo:hi].reshape(hi - lo, -1).T,
+            )
+
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        for first, last in self.rows.ranges:
+            for lo in range(first, last, self._height):
+                yield lo, min(last, lo + self._height)
+
+    def _scores(self, X: Weights, W: Weights, offset: Weights | None) -> Weights:
+        d = X.shape[1]
+        s: Weights = np.matmul(W[:, :d], X.T)
+        if self.rows.intercept != 0.0:
+            s += W[:, d:] * W.dtype.type(self.rows.intercept)
+        if offset is not None:
+            s += offset
+        return s
+
+    def _pass(self, W: Weights) -> tuple[float, Weights, Weights]:
+        """The loss, its gradient, and the second derivatives h."""
+        d, total = self._X.shape[1], 0.0
+        G, h = np.zeros_like(W), np.zeros(self._K)
+        for X, y, c, offset in self._blocks():
+            s = self._scores(X, W, offset)
+            loss, curved = self._terms.fill(s, y, c)
+            total += loss
+            h += curved
+            G[:, :d] += s @ X
+            if self.rows.intercept != 0.0:
+                G[:, d] += W.dtype.type(self.rows.intercept) * s.sum(axis=1)
+        return total, G, h
+
+    def _eigen(self) -> tuple[Weights, Weights]:
+        """Eigenvalues and eigenvectors of the weighted mean of x x'."""
+        if self._spectrum is None:
+            d, H = self._X.shape[1], self._W.shape[1]
+            weights = np.concatenate([self.rows.weight[lo:hi] for lo, hi in self.rows.ranges])
+            even, total = bool((weights == weights[0]).all()), self.C * float(weights.sum())
+            gram = np.zeros((H, H), self._type)
+            for X, _, c, _ in self._blocks():
+                gram[:d, :d] += c[0] * (X.T @ X) if even else (X * c[:, None]).T @ X
+                gram[d:, :d] += self._type.type(self.rows.intercept) * (c @ X)
+            gram[:d, d:] = gram[d:, :d].T
+            gram[d:, d:] = total * self.rows.intercept**2
+            lengths, vectors = np.linalg.eigh(gram / self._type.type(total))
+            self._spectrum = np.maximum(lengths, 0.0), vectors
+        return self._spectrum
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def improve(self, seed: int) -> SweepStats:
+        """One step of L-BFGS; ``stats.gap`` is F - D, or infinite if steps no longer help."""
+        before, single = self._upper, self._type == np.float32
+        moved = self._step()
+        self._idle = 0 if self._upper < before else self._idle + 1
+        noise = NOISE * abs(self._upper) if single else 0.0
+        gap, stuck = self._upper - self._lower, not moved or self._idle >= PATIENCE
+        if single and (stuck or gap < 4.0 * noise):
+            self._refine()
+            gap, noise, stuck = self._upper - self._lower, 0.0, False
+        return SweepStats(self.n_examples, float("inf") if stuck else gap + noise, 0)
+
+    def _refine(self) -> None:
+        """Go on in double precision."""
+        self._type = np.dtype(np.float64)
+        self._pairs = [(s.astype(self._type), v.astype(self._type), r) for s, v, r in self._pairs]
+        if self._spectrum is not None:
+            values, vectors = self._spectrum
+            self._spectrum = values.astype(self._type), vectors.astype(self._type)
+        self._idle, self._lower = 0, 0.0
+        self._cast(self._W)
+        self._evaluate()
+
+    def _direction(self) -> Weights:
+        """The L-BFGS step, to be subtracted."""
+        values, U = self._eigen()
+        D = 1.0 / (1.0 + self._h[:, None] * values)
+        D = D.astype(self._type)
+
+        def metric(A: Weights) -> Weights:
+            out: Weights = ((A @ U) * D) @ U.T
+            return out - out.mean(axis=0) if self._terms.shift_invariant else out
+
+        V, steps = self._G.copy(), []
+        for s, v, r in reversed(self._pairs):
+            steps.append(float(np.vdot(s, V)) * r)
+            V -= v * self._type.type(steps[-1])
+        V = metric(V)
+        if self._pairs:
+            s, v, r = self._pairs[-1]
+            V *= self._type.type(1.0 / (r * float(np.vdot(v, metric(v)))))
+        for (s, v, r), a in zip(self._pairs, reversed(steps), strict=True):
+            V += s * self._type.type(a - float(np.vdot(v, V)) * r)
+        return V
+
+    def _step(self) -> bool:
+        """Move W; whether F decreased."""
+        V = self._direction()
+        slope = -float(np.vdot(self._G, V))
+        if not slope < 0.0:
+            if not self._pairs:
+                return False
+            self._pairs = []
+            return self._step()
+        W, F, G = self._W, self._upper, self._G
+        length = 1.0 if self._pairs else self._first_length(V)
+        allowed = (NOISE if self._type == np.float32 else 1e-15) * abs(F)
+        while True:  # nearly always one trial
+            self._W = W - self._type.type(length) * V
+            self._evaluate()
+            if self._upper <= F + ARMIJO * length * slope + allowed:
+                break
+            curved = 2.0 * (self._upper - F - slope * length)
+            length = max(0.1 * length, min(0.5 * length, -slope * length * length / curved))
+            if not length > SHORTEST:
+                self._W = W
+                self._evaluate()
+                return False
+        s, v = self._W - W, self._G - G
+        product = float(np.vdot(s, v))
+        if product > 0.0:
+            self._pairs = [*self._pairs, (s, v, 1.0 / product)][-MEMORY:]
+        return True
+
+    def _first_length(self, V: Weights) -> float:
+        """The best power of two along -V on some of the rows: at the start the metric may be far off."""
+        rows = self.rows
+        here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
+        here = here[:: max(1, len(here) // SAMPLE)]
+        X = self._X[here].astype(self._type)
+        y = np.asarray(rows.y[:])[here]
+        y = y if y.dtype.kind in "iu" else y.astype(self._type)
+        c = np.asarray(rows.weight[:])[here] * (self.C * rows.n / len(here))
+        offset = None if rows.offset is None else rows.offset[here].reshape(len(here), -1).T
+        s, t = self._scores(X, self._W, offset), self._scores(X, V, None)
+        values = []
+        for length in TRIALS:
+            step = self._type.type(length)
+            W = self._W - step * V
+            loss, _ = self._terms.fill(s - step * t, y, c.astype(self._type))
+            values.append(0.5 * float(np.vdot(self._P * W, W)) + loss)
+        return float(TRIALS[int(np.argmin(values))])
+
+    # -- bounds --------------------------------------------------------------------------------------------
+
+    def dual_estimate(self, C: float) -> float:
+        """The best lower bound so far, in the type of the rows."""
+        return self._lower if C == self.C else 0.0
+
+    def dual_value(self, C: float) -> float:
+        """The same in double precision, from the weights alone."""
+        self._lower = self._value(self.aggregate(), C)
+        if self._type == np.float32 and not self._lower > 0.0:
+            self._refine()
+        return self._lower
+
+    def proved_value(self, C: float, negligible: float) -> float:
+        """The same minus a bound on the rounding error."""
+        cut = self.aggregate()
+        u, slopes = C * np.asarray(cut.plane), np.array([C * self._slope_size])
+        own = self._sizes
+        sizes = Scale(C * own.offset, C * own.plane, own.terms)
+        lost = dual_error(self.rows, self.regularizer, u, slopes, sizes, gamma(own.terms))
+        return self._value(cut, C) - correction(lost, negligible)
+
+    def _value(self, cut: Cut, C: float) -> float:
+        """The dual value of the best multiple of a cut of the risk, up to C times."""
+        omega, plane = self.regularizer, np.asarray(cut.plane)
+        linear = cut.offset - float(np.abs(plane[omega.free]).sum()) * omega.free_bound
+        square = 2.0 * omega.value(plane)
+        t = min(C, max(0.0, linear / square)) if square > 0.0 else C
+        return t * linear - 0.5 * t * t * square
+
+    def aggregate(self) -> Cut:
+        """The cut of the risk at the point with the best lower bound, in double precision."""
+        if self._cut is None:
+            self._cut = self._tangent(self._best)
+        return self._cut
+
+    def _tangent(self, W: Weights) -> Cut:
+        rows, d = self.rows, self._X.shape[1]
+        W = np.ascontiguousarray(W.T, dtype=np.float64)
+        if rows.loss.n_outputs() is None:
+            W = W[:, 0]
+        plane, offset, total, sizes, planes = np.zeros_like(W), 0.0, 0.0, 0.0, 0.0
+        for lo, hi in self._bounds():
+            s = rows.design.dot(W[:d], lo, hi)
+            if rows.intercept != 0.0:
+                s += rows.intercept * W[d]
+            shift = 0.0 if rows.offset is None else rows.offset[lo:hi]
+            s += shift
+            own, g = rows.loss.cut(s, rows.y[lo:hi], rows.weight[lo:hi])
+            rows.design.accumulate(g, lo, hi, plane[:d])
+            if rows.intercept != 0.0:
+                plane[d] += rows.intercept * g.sum(axis=0)
+            size = np.abs(g)
+            offset += own + float(np.sum(g * shift))
+            total += abs(own) + float(np.sum(size * (2.0 * np.abs(s) + np.abs(shift))))
+            sizes += float(size.sum())
+            known = row_lengths(rows.design, lo, hi)
+            lengths = np.hypot(0.0 if known is None else known, rows.intercept)
+            planes += float(np.sum(size.reshape(hi - lo, -1).sum(axis=1) * lengths))
+        #: the magnitudes of the terms of the cut, and of the slopes
+        self._sizes, self._slope_size = Scale(total, planes, rows.n), sizes
+        error = self._sizes.of_cut() + rows.relative_error * planes
+        return Cut(offset, plane.ravel(), error)
+
+    # -- other points --------------------------------------------------------------------------------------
+
+    def check(self, scores: Array) -> None:
+        """See :class:`maxmargin.core.RowDuals`: there is nothing to select."""
+
+    @property
+    def multipliers(self) -> Array:
+        """Minus C times the slopes of the losses at the point with the best lower bound."""
+        rows, w = self.rows, self._best.T.astype(np.float64)
+        d = self._X.shape[1]
+        s = rows.design.dot(np.ascontiguousarray(w[:d]), 0, rows.design.shape[0])
+        s += rows.intercept * w[-1] if rows.intercept != 0.0 else 0.0
+        s = s.reshape(-1) if rows.loss.n_outputs() is None else s
+        s += 0.0 if rows.offset is None else rows.offset
+        inside = np.zeros(len(s))
+        for lo, hi in rows.ranges:
+            inside[lo:hi] = rows.weight[lo:hi]
+        out: Array = -self.C * rows.loss.cut(s, rows.y[:], inside)[1]
+        return out
+
+    def load(self, multipliers: Array) -> None:
+        """Start from the point of these multipliers."""
+        self.start_at(self.regularizer.penalized(self.rows.accumulate(multipliers)), 1.0)
+
+    def start_at(self, w: Array, gap: float) -> None:
+        """Start at the point of another method."""
+        W = self._unflat(w)
+        self._set(W - W.mean(axis=0) if self._terms.shift_invariant else W)
+
+    def rescale(self, C: float, regularizer: SquaredNorm) -> None:
+        """Convert to another C: the loss and its slopes are proportional to it, and pairs are changed so."""
+        t = C / self.C
+        kind = self._type.type
+        self.C, self.regularizer = C, regularizer
+        self._loss, self._slopes, self._h = t * self._loss, kind(t) * self._slopes, t * self._h
+        pairs = [(s, self._P * s + kind(t) * (v - self._P * s)) for s, v, _ in self._pairs]
+        self._pairs = [(s, v, 1.0 / float(np.vdot(s, v))) for s, v in pairs]
+        self._best, self._lower, self._cut = self._W, 0.0, None
+        self._update()
+
+    def state(self) -> dict[str, Any]:
+        """See :class:`maxmargin.core.RowDuals`."""
+        shape = (len(self._pairs), *self._W.shape)
+        s, v = (np.array([p[k] for p in self._pairs], np.float64).reshape(shape) for k in (0, 1))
+        W, best = self._W.astype(np.float64), self._best.astype(np.float64)
+        return {"w": W, "best": best, "s": s, "v": v, "double": bool(self._type == np.float64)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See :class:`maxmargin.core.RowDuals`: everything else follows from these."""
+        if state["double"]:
+            self._type = np.dtype(np.float64)
+        W, best = same_shape(state["w"], self._penalty), same_shape(state["best"], self._penalty)
+        s, v = (floats(state[k], "pairs of weights", (None, *W.shape)) for k in ("s", "v"))
+        self._set(best)
+        self._cast(W)
+        self._evaluate()
+        pairs = [(a.astype(self._type), b.astype(self._type)) for a, b in zip(s, v, strict=True)]
+        self._pairs = [(a, b, 1.0 / float(np.vdot(a, b))) for a, b in pairs]

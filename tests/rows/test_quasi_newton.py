@@ -1,0 +1,135 @@
+"""Smooth losses on dense rows: bounds from the gradient, the type of the rows, the same bits after a stop."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maxmargin import LinearSVC
+from maxmargin.core import SquaredNorm
+from maxmargin.duals.quasi_newton import QuasiNewton
+from maxmargin.losses import Logistic, Multinomial, OneVsRestSquaredHinge, ScoreLoss, SquaredHinge
+from maxmargin.risks import ScoreRisk
+from maxmargin.solvers import Newton
+from maxmargin.testing import check_loss
+
+LOSSES: dict[str, ScoreLoss] = {
+    "logistic": Logistic(),
+    "multinomial": Multinomial(4),
+    "one-vs-rest": OneVsRestSquaredHinge(4),
+    "squared hinge": SquaredHinge(),
+}
+
+
+def problem(name: str, seed: int = 0, *, dtype: Any = np.float64, n: int = 150) -> Any:
+    """A risk over two ranges of weighted rows, with offsets and an intercept."""
+    rng, loss = np.random.default_rng(seed), LOSSES[name]
+    X = (rng.normal(size=(n, 7)) * np.geomspace(0.1, 10.0, 7)).astype(dtype)
+    K = loss.n_outputs()
+    y = rng.integers(0, K, n) if K else np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    weight = rng.random(n) * (rng.random(n) < 0.8)
+    offset = rng.normal(size=n if K is None else (n, K))
+    return ScoreRisk(
+        X, y, loss, sample_weight=weight, intercept=2.0, ranges=[(0, 60), (80, n)], offset=offset
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("free", [False, True])
+def test_bounds_hold_at_every_step_and_meet(name: str, dtype: Any, free: bool) -> None:
+    risk, C = problem(name, dtype=dtype), 0.5
+    K = risk.rows.n_columns
+    norm = SquaredNorm(np.arange(7 * K, 8 * K), 50.0) if free else SquaredNorm()
+    duals = risk.row_duals("quasi-newton", C, norm)
+    F = lambda w: norm.value(w) + C * risk.evaluate(w).upper  # noqa: E731
+    lowers, uppers = [0.0], [F(np.zeros(risk.dim))]
+    for _ in range(400):
+        stats = duals.improve(0)
+        assert isinstance(duals, QuasiNewton)
+        lowers.append(duals.proved_value(C, 0.0))
+        uppers.append(F(duals.w))
+        assert max(lowers) <= min(uppers)  # all of them: each is a bound of the same optimum
+        if uppers[-1] - lowers[-1] < 1e-9 * uppers[-1] or not np.isfinite(stats.gap):
+            break
+    assert uppers[-1] - lowers[-1] < 1e-6 * uppers[-1]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"class_weight": "balanced"},
+        {"fixed": {0: 0.5}},
+        {"fit_intercept": False},
+        {"penalize_intercept": False},
+    ],
+)
+def test_the_optimum_of_newtons_method(loss: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 6))
+    y = (X @ rng.normal(size=(6, 4)) + rng.normal(size=(200, 4))).argmax(axis=1)
+    own = LinearSVC(C=3.0, loss=loss, tol=1e-8, **options).fit(X, y)
+    other = LinearSVC(C=3.0, loss=loss, tol=1e-8, solver=Newton(), **options).fit(X, y)
+    assert own.converged_
+    assert own.lower_bound_ <= other.objective_ * (1 + 1e-12)
+    assert other.lower_bound_ <= own.objective_ * (1 + 1e-12)
+    np.testing.assert_allclose(own.coef_, other.coef_, atol=1e-3)
+    if loss == "logistic" and "penalize_intercept" in options:  # a common part changes nothing
+        own.intercept_ -= own.intercept_.mean()
+        other.intercept_ -= other.intercept_.mean()
+    np.testing.assert_allclose(own.intercept_, other.intercept_, atol=1e-3)
+
+
+def test_float32_reaches_tolerances_beyond_its_own_precision() -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(500, 20)).astype(np.float32), rng.integers(0, 3, 500)
+    for loss in ("logistic", "squared_hinge"):
+        svc = LinearSVC(C=1.0, loss=loss, tol=1e-10).fit(X, y)
+        assert svc.converged_
+        assert svc.history_[-1]["method"] == "quasi-newton"
+
+
+def test_rows_are_not_copied_and_scores_not_kept() -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(40_000, 40)).astype(np.float32), rng.integers(0, 10, 40_000)
+    risk = ScoreRisk(X, y, Multinomial(10))
+    duals = risk.row_duals("quasi-newton", 0.01, SquaredNorm())
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            duals.improve(0)
+        duals.dual_value(0.01)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (
+        peak < X.nbytes
+    )  # 6.4 MB; the scores alone would take half of it, and twice that in float64
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_stored_state_continues_with_the_same_bits(name: str) -> None:
+    risk = problem(name)
+    whole, part = (risk.row_duals("quasi-newton", 2.0, SquaredNorm()) for _ in range(2))
+    for _ in range(8):
+        whole.improve(0)
+    for _ in range(4):
+        part.improve(0)
+    state, again = part.state(), risk.row_duals("quasi-newton", 2.0, SquaredNorm())
+    again.restore(state)
+    for _ in range(4):
+        again.improve(0)
+    np.testing.assert_array_equal(again.w, whole.w)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_values_and_slopes_agree(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(2, 7))
+    labels = rng.integers(0, K, int(rng.integers(1, 30)))
+    check_loss(OneVsRestSquaredHinge(K, rng.choice([1.0, 0.3])), labels, random_state=seed)
