@@ -3,7 +3,7 @@
 ``LinearSVC(solver=CuttingPlane())`` runs to a gap of 3e-3 on rows on disk, on four raylets, one worker each.
 In a round drawn at random, a worker's process (SIGKILL) or its whole machine (the raylet and its processes)
 is killed; then a worker is stopped (SIGSTOP), which only ``timeout=`` can notice. Between two deaths there is
-a fit without one. The same fits check ``maxmargin plan``.
+a fit without one.
 
 ``tools/in_namespace python -m benchmarks.cluster_scaling --faults`` runs this.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ray_tools import family, machines_ray, memory, pids_of_workers
+from benchmarks.ray_tools import family, machines_ray, pids_of_workers
 
 TITLE = "Deaths in fits on a cluster of four machines"
 MACHINES, FEATURES, TOL = 4, 10, 3e-3
@@ -92,7 +92,6 @@ def faults(spec: Cell) -> Cell:
     """Fits with and without deaths, on one cluster."""
     import maxmargin.data
     from maxmargin import LinearSVC
-    from maxmargin.command_line.planning import plan
     from maxmargin.engines import RayEngine
     from maxmargin.solvers import CuttingPlane
 
@@ -123,12 +122,10 @@ def faults(spec: Cell) -> Cell:
         fit()  # starts workers, and loads compiled code
         deaths: list[Cell] = []
         usual: dict[str, list[float]] = {}
-        clean_walls, own, history = [], [], []
+        clean_walls = []
         for k in range(spec["times"] + 1):
             clean, wall = fit()
             clean_walls.append(wall)
-            history += clean.history_
-            own += [memory(pid)["own"] for pid in pids_of_workers()]
             for name, seconds, _ in watch.rounds:
                 usual.setdefault(name, []).append(seconds)
             what = "worker hangs" if k == spec["times"] else ("worker", "machine")[k % 2]
@@ -154,17 +151,10 @@ def faults(spec: Cell) -> Cell:
                 nodes.remove(node)
                 cluster.remove_node(node, allow_graceful=False)
                 nodes.append(cluster.add_node(num_cpus=2, object_store_memory=150_000_000))
-        cpus = len(os.sched_getaffinity(0)) / MACHINES
-        planned = plan(data, MACHINES, cpus, 1e10)
         engine.close()
     return {
         "rows": n, "deaths": deaths, "usual": {k: float(np.median(s)) for k, s in usual.items()},
-        "walls": clean_walls, "own": max(own), "planned own": planned.worker / 1e9,
-        "a round": sum(r["seconds_rounds"] for r in history) / sum(r["rounds"] for r in history),
-        "planned round": planned.seconds / planned.n_rounds,
-        "bytes": sum(r["bytes_sent"] + r["bytes_received"] for r in history) / len(history),
-        "planned bytes": MACHINES
-        * sum(r.per_iteration * (r.to_machine + r.from_machine) for r in planned.rounds),
+        "walls": clean_walls,
         "load": os.getloadavg()[0],
     }  # fmt: skip
 
@@ -194,21 +184,12 @@ def table(bench: Bench) -> None:
             "allowed, s": limit, "kept": added <= limit,
             "fit, s": d["wall"], "fit without, s": d["clean"],
         })  # fmt: skip
-    planned: list[Row] = [
-        {"what": what, "planned": c[f"planned {name}"], "measured": c[key],
-         "planned / measured": c[f"planned {name}"] / c[key]}
-        for what, name, key in (
-            ("seconds of a round", "round", "a round"), ("anonymous memory of a worker, GB", "own", "own"),
-            ("bytes of an iteration", "bytes", "bytes"),
-        )
-    ]  # fmt: skip
     note = NOTE.format(**{k.replace(" ", "_"): v for k, v in c.items()}, product=product,
                        built=c["usual"]["built"])  # fmt: skip
     bench.save(
         TITLE,
         [
             ("deaths", f"Deaths, {c['rows']:,} rows", rows, note),
-            ("plan", "maxmargin plan", planned, ""),
         ],
     )
 

@@ -38,7 +38,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_every_subcommand_has_help_that_fits_a_terminal(run):
-    names = ["fit", "predict", "evaluate", "cv", "convert", "plan", "warmup", "versions"]
+    names = ["fit", "predict", "evaluate", "cv", "convert", "warmup", "versions"]
     listed = run("--help").out
     for name in names:
         assert f"\n    {name} " in listed

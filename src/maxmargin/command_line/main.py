@@ -18,14 +18,13 @@ from maxmargin.command_line.commands import (
     cv,
     evaluate,
     fit,
-    plan,
     predict,
     versions,
     warmup,
 )
 from maxmargin.command_line.errors import CommandError, ExitCode
 
-SUBCOMMANDS = (fit, predict, evaluate, cv, convert, plan, warmup, versions)
+SUBCOMMANDS = (fit, predict, evaluate, cv, convert, warmup, versions)
 
 DESCRIPTION = """\
 Support vector machines that prove how close to the optimum they are.
