@@ -1,4 +1,4 @@
-"""Streamed data: schedules compared to each other and to cutting planes, and data seen only once.
+"""Streamed data: caches of two sizes compared to cutting planes, and data seen only once.
 
 ``LinearSVC(solver=DualCoordinate(...))`` on a design that provides blocks of rows only, at the C that is best
 on held-out samples. Every row read counts, for any purpose: streamed blocks, products X w (checks, the
@@ -26,7 +26,6 @@ SETS = {
 }
 CS = {"covtype": (1e-4, 1e-3, 1e-2, 1e-1, 1.0), "worm": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)}
 CACHE = {"covtype": (20_000, 2_000), "worm": (1_000, 250)}
-SCHEDULES = ("gap", "larank", "fill")
 TOL, LIMIT = 1e-3, 60.0
 KEEP = (100, 1_000, 10_000)
 Data: TypeAlias = tuple[Any, Any, Any, Any]
@@ -178,11 +177,8 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         bench.inline(f"{name} {label}", lambda o=options: fit(name, o, best["C"], data))
         if options is None:
             continue
-        # one pass of another schedule is as many iterations as it has pieces
-        gap = options.get("schedule", "gap") == "gap"
-        one = {**options, "schedule": "one_pass"} if gap else options
-        limit, key = None if gap else 20, f"{name} one pass {label}"
-        bench.inline(key, lambda o=one, m=limit: fit(name, o, best["C"], data, m))
+        one = {**options, "schedule": "one_pass"}
+        bench.inline(f"{name} one pass {label}", lambda o=one: fit(name, o, best["C"], data))
     for keep, ordered in product(KEEP, (False, True)) if name == "covtype" else ():
         key = f"once {keep} {ordered}"
         bench.inline(key, lambda k=keep, o=ordered: once(k, o, best["C"], data))
@@ -193,12 +189,9 @@ def methods(name: str) -> dict[str, Any]:
     """Names in the table and parameters of the solver."""
     out: dict[str, Any] = {"cutting planes": None}
     large, little = CACHE[name]
-    for schedule in SCHEDULES:
-        for prune in ("delayed", "immediate") if name == "covtype" else ("delayed",):
-            options = {"schedule": schedule, "prune": prune, "max_cached": large}
-            out[f"{schedule}, {prune}, {large:,} cached"] = options
-    out[f"gap, delayed, {little:,} cached"] = {"max_cached": little}
-    out["gap, no epochs over the cache"] = {"max_epochs": 0, "max_cached": little}
+    out[f"{large:,} cached"] = {"max_cached": large}
+    out[f"{little:,} cached"] = {"max_cached": little}
+    out["no epochs over the cache"] = {"max_epochs": 0, "max_cached": little}
     return out
 
 

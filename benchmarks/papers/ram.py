@@ -329,7 +329,7 @@ def judge_pairs(figures: Figures) -> Judgment:
 
 
 def streams(bench: Bench) -> Figures:
-    """Schedules and pruning on two streams."""
+    """Schedules and pruning on two streams, as measured before all but the first of each were removed."""
     names = ("method", "one pass F / F*", "gap", "support", "passes", "CPU s", "converged")
     return [
         {"stream": name, **{k: line[k] for k in names}}

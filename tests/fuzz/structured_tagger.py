@@ -25,9 +25,7 @@ SOLVERS = (
     "CuttingPlane()",
     "DualCoordinate(batch_size='all')",
     "DualCoordinate(oracle='expensive')",
-    "DualCoordinate(schedule='larank')",
     "DualCoordinate(schedule='n_slack')",
-    "DualCoordinate(prune='immediate')",
 )
 
 

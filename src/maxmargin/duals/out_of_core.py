@@ -7,7 +7,7 @@ there are millions, in a scratch file. Rows are read in pieces. One step:
 
     read       a piece and run one epoch over it, in random order, at the newest w. Rows at a bound that stay
                there are finished; the others are added to the cached rows
-    optimize   epochs over the cached rows and those of the piece, according to the schedule
+    optimize   epochs over the cached rows and those of the piece, until their gap is small
     prune      to the size of the cache. A row that leaves keeps its multiplier, which is fixed until the row
                is read again. No row is excluded forever, so cycling over the pieces converges
 
@@ -50,12 +50,8 @@ from maxmargin.files.scratch import scratch_zeros
 PIECE_BYTES, CACHE_BYTES = 2**25, 2**27
 #: number of runs of neighboring rows in a piece
 RUNS = 64
-#: epochs over the cache end when its gap is this fraction of the piece's gap; the same for a full cache
-EFFORT, FILL_EFFORT = 0.1, 0.01
-#: LaRank's rule: visits of cached rows per row read
-CACHED_PER_NEW = 10
-#: a cache full of rows with nonzero multipliers is reduced to this fraction
-FILL_DOWN = 0.5
+#: epochs over the cache end when its gap is this fraction of the piece's gap
+EFFORT = 0.1
 
 
 class StreamedRows:
@@ -264,10 +260,7 @@ class StreamedRows:
             self._seen = 0.0
         runs = self._due.pop()
         held = self._read(runs)
-        if self.streaming.schedule == "fill":
-            gap_seen = self._collect(held, rng, last=not self._due)
-        else:
-            gap_seen = self._visit(held, rng)
+        gap_seen = self._visit(held, rng)
         self._gaps[runs] = gap_seen / len(runs)
         self._seen += gap_seen
         gap = float(self._gaps.sum())
@@ -291,51 +284,16 @@ class StreamedRows:
 
     def _visit(self, held: LoadedRows, rng: np.random.Generator) -> float:
         """Run one epoch over new rows, then epochs over them and the cache; return the new rows' gap."""
-        count = len(held)
         gap_seen, active = self._sweep(held, rng, 1, 0.0)
         held = held.take(np.sort(active))
         both, age = self._with_cache(held)
         epochs, goal = self.streaming.max_epochs, EFFORT * gap_seen
-        if self.streaming.schedule == "larank":
-            epochs, goal = -(-CACHED_PER_NEW * count // max(1, len(both))), 0.0
         if len(both) and epochs:
             _, active = self._sweep(both, rng, epochs, goal)
         else:
             active = np.arange(len(both))
         self._prune(both, age, active, self.max_cached)
         return gap_seen
-
-    def _collect(self, held: LoadedRows, rng: np.random.Generator, last: bool) -> float:
-        """Cache the new rows that are not at a bound; optimize when the cache is full or all is read."""
-        part, rows = self._part(held, 0.0), held.rows
-        d, w = held.design.shape[1], self.w.reshape(-1, *self._alpha.shape[1:])
-        scores = held.design.dot(w[:d], 0, len(held))
-        if rows.intercept != 0.0:
-            scores += rows.intercept * w[d]
-        if rows.offset is not None:
-            scores += rows.offset
-        part.check(scores)
-        gap_seen = gap_contribution(rows, self.C, part.multipliers, scores)
-        wanted = np.sort(part.active)
-        while len(wanted):
-            room = self.max_cached - self.n_active
-            both, age = self._with_cache(held.take(wanted[:room]))
-            wanted = wanted[room:]
-            self._cache, self._age = both, age
-            if len(wanted):
-                self._empty(rng)
-        if last:
-            self._empty(rng)
-        return gap_seen
-
-    def _empty(self, rng: np.random.Generator) -> None:
-        """Optimize a full cache and remove rows at a bound, and others if it is still full."""
-        if self._cache is None or not len(self._cache):
-            return
-        epochs = 10 * self.streaming.max_epochs
-        gap, active = self._sweep(self._cache, rng, 1, 0.0)
-        _, active = self._sweep(self._cache, rng, epochs, FILL_EFFORT * gap)
-        self._prune(self._cache, self._age, active, max(1, int(FILL_DOWN * self.max_cached)))
 
     def _with_cache(self, new: LoadedRows) -> tuple[LoadedRows, IntArray]:
         """Cached and new rows, and when each one was read."""
@@ -382,8 +340,6 @@ class StreamedRows:
         moves = np.zeros(len(held), dtype=bool)
         moves[active] = True
         stay = np.arange(len(held))
-        if self.streaming.prune == "immediate":
-            stay = np.flatnonzero(moves)
         if len(stay) > room:
             order = np.lexsort((age[stay], moves[stay]))
             stay = np.sort(stay[order[len(stay) - room :]])

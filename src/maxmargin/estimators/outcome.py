@@ -32,7 +32,7 @@ ADVICE = {
     "iterations.",
     "max_seconds": "Raise max_seconds or loosen tol; features of similar scale (StandardScaler) need less "
     "time.",
-    "one pass": "Use another schedule of the solver, or loosen tol.",
+    "one pass": "Leave out schedule='one_pass', or loosen tol.",
     "stalled": "Scale the features to similar ranges (StandardScaler), lower C, or loosen tol.",
     "searched": "With rescaling='slack', the search for the argmax may leave a gap: define loss_step or "
     "slack_augmented_inference in the task, use rescaling='margin', or loosen tol.",

@@ -26,10 +26,8 @@ Rows of features are simpler, one multiplier each: see :mod:`maxmargin.solvers.r
 them can be visited at the same time (:mod:`maxmargin.duals.row_blocks`), and rows that are not in memory are
 streamed (:mod:`maxmargin.duals.out_of_core`), by the same loop.
 
-Schedules of exploring and optimizing: "gap" is the rule above; "larank" visits ten cached examples for each
-new one, as LaRank does; "fill" explores all examples first and optimizes then (for rows: when the cache is
-full), as mining of hard negatives does; "one_pass" is the gap rule, with a single pass; "n_slack" solves the
-reduced problem, to a tenth of the tolerance, after each batch of oracle calls.
+Schedules of exploring and optimizing: "gap" is the rule above; "one_pass" is the gap rule, with a single
+pass; "n_slack" solves the reduced problem, to a tenth of the tolerance, after each batch of oracle calls.
 
 D of any multipliers is a true lower bound at all times. With nonnegative weights w is the clipped point; see
 :mod:`maxmargin.compiled.plane_sets`. Sets from a fit at another C are optimized first, and the first oracle
@@ -40,7 +38,7 @@ outputs are the first planes.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -60,7 +58,7 @@ from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepSta
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import Array, frozen
 from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
-from maxmargin.solvers.passes import PIECES, REDUCED, Asked, epochs, in_pieces, larank, n_slack
+from maxmargin.solvers.passes import PIECES, REDUCED, Asked, epochs, in_pieces, n_slack
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
 from maxmargin.solvers.sets_dual import SetsDual, SetsProgress
@@ -113,19 +111,14 @@ class DualCoordinate:
         ``batch_size="all"``). With ``dealing="shards"``: epochs of a block in a round.
     idle : int, default 8
         Planes with multiplier zero that were not used in this many passes are dropped.
-    schedule : {"gap", "larank", "one_pass", "fill", "n_slack"}, default "gap"
+    schedule : {"gap", "one_pass", "n_slack"}, default "gap"
         When to explore new examples and when to optimize cached ones. "gap": optimize until the duality gap
-        of the cache is a small part of the gap of the examples explored last; "larank": ten cached visits for
-        each new one; "fill": explore until the cache is full (structures: one whole pass, which is
-        ``batch_size="all"``), then optimize it; "one_pass": the gap rule, and a single pass; "n_slack", for
-        structures: algorithm 1 of Joachims, Finley and Yu, for comparisons: the reduced problem is solved
-        after each ``batch_size`` calls (default 100), constraints are never dropped, and the fit ends after a
-        pass in which no example violated its slack by more than its share of the tolerance. Rows in memory
-        need no schedule; any schedule other than "gap" streams them as if they were not in memory.
-    prune : {"delayed", "immediate"}, default "delayed"
-        What leaves the cache: "immediate" drops every multiplier that sits at a bound and whose gradient
-        keeps it there; "delayed" drops it only when there is no room (structures: after ``idle`` passes
-        without use).
+        of the cache is a small part of the gap of the examples explored last; "one_pass": the gap rule, and a
+        single pass; "n_slack", for structures: algorithm 1 of Joachims, Finley and Yu, for comparisons: the
+        reduced problem is solved after each ``batch_size`` calls (default 100), constraints are never
+        dropped, and the fit ends after a pass in which no example violated its slack by more than its share
+        of the tolerance. Rows in memory need no schedule; "one_pass" streams them as if they were not in
+        memory.
     max_cached : int, optional
         Rows of a stream that are kept in memory; by default as many as fit into 128 MB. If given, rows that
         are in memory are streamed, too.
@@ -176,7 +169,6 @@ class DualCoordinate:
     max_epochs: int = 10
     idle: int = 8
     schedule: Schedule = "gap"
-    prune: Literal["delayed", "immediate"] = "delayed"
     max_cached: int | None = None
     blocks: int | None = 1
     rounds: int | None = None
@@ -185,8 +177,6 @@ class DualCoordinate:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule={self.schedule!r}: use one of {', '.join(SCHEDULES)}.")
-        if self.prune not in ("delayed", "immediate"):
-            raise ValueError(f"prune={self.prune!r}: use 'delayed' or 'immediate'.")
         if self.max_cached is not None and self.max_cached < 1:
             raise ValueError(f"max_cached={self.max_cached!r}: at least one row must fit.")
         if self.oracle not in ("cheap", "expensive"):
@@ -222,11 +212,6 @@ class DualCoordinate:
         if self.blocks != 1:
             return ascend(problem, state, self._over_blocks)
         if "coordinate" in problem.methods and not self._streams:
-            if self.prune != "delayed":
-                raise ValueError(
-                    "prune='immediate' is about rows that are cached, and these are all in memory: leave it "
-                    "out, or let them be streamed with max_cached=."
-                )
             return ascend(problem, state, Coordinates(self.max_epochs))
         if "stream" in problem.methods:
             return ascend(problem, state, Stream(self.streaming))
@@ -260,22 +245,20 @@ class DualCoordinate:
     @property
     def streaming(self) -> Streaming:
         """What concerns rows that are not in memory."""
-        return Streaming(self.schedule, self.prune, self.max_epochs, PIECES, self.max_cached)
+        return Streaming(self.schedule, self.max_epochs, PIECES, self.max_cached)
 
     def _check_sets(self, problem: Problem) -> None:
         """What working sets cannot do is refused."""
         if self.max_cached is not None:
             raise ValueError(
                 "max_cached bounds the rows of a stream; the planes of structured examples are bounded by "
-                "idle= and prune=."
+                "idle=."
             )
-        cheap, letter = self.oracle == "cheap", self.schedule == "n_slack"
-        simple = cheap and (self.batch_size in (None, 1) or (letter and self.batch_size != "all"))
-        if not simple and self.schedule not in ("gap", "one_pass"):
+        simple = self.oracle == "cheap" and self.batch_size != "all"
+        if self.schedule == "n_slack" and not simple:
             raise ValueError(
-                f"schedule={self.schedule!r} needs oracle='cheap' and "
-                f"{'a number as batch_size' if letter else 'batch_size=None'}: other settings have their own "
-                "order of exploring and optimizing."
+                "schedule='n_slack' needs oracle='cheap' and a number as batch_size: other settings have "
+                "their own order of exploring and optimizing."
             )
         if len(problem.regularizer.free):
             raise ValueError(
@@ -292,9 +275,6 @@ class DualCoordinate:
         then another method should go on.
         """
         self._check_sets(problem)
-        if self.schedule == "fill":
-            yield from replace(self, batch_size="all", schedule="gap").over_sets(problem, state)
-            return
         rng, at_once = np.random.default_rng(problem.random_state), self.batch_size == "all"
         sets, progress = yield from self._open(problem, state, rng)
         dual, stall = SetsDual(sets), StallDetector(*SWEEPS)
@@ -312,12 +292,11 @@ class DualCoordinate:
                     return
             state.candidate, progress.passes = dual.point, progress.passes + 1
             estimate = yield from self._explore(sets, problem, state, progress, rng)
-            if not (at_once and state.met(problem)) and self.schedule not in ("larank", "n_slack"):
+            if not (at_once and state.met(problem)) and self.schedule != "n_slack":
                 limit = self._epochs_at_most(sets.n_examples)
                 yield from epochs(sets, rng, EPOCH_EFFORT * estimate, limit)
             if self.schedule != "n_slack":
-                age = 0 if self.prune == "immediate" else self._idle_epochs(sets.n_examples)
-                sets.drop_idle(age)
+                sets.drop_idle(self._idle_epochs(sets.n_examples))
             state.raise_lower(dual.lower(), dual)
             if not at_once:
                 progress.upper_guess = state.lower + estimate
@@ -417,8 +396,6 @@ class DualCoordinate:
     def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
         """One pass of the oracle over the examples with a duality gap; the sum of their gaps."""
         order = rng.permutation(sets.n_examples)
-        if self.schedule == "larank":
-            return (yield from larank(sets, rng, order, skip))
         if self.oracle == "expensive":
             pieces = np.array_split(order, self._pieces(sets.n_examples))
             return (yield from in_pieces(sets, rng, pieces, skip, self._size))

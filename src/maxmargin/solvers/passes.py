@@ -19,8 +19,6 @@ from maxmargin.solvers.base import Problem
 Asked: TypeAlias = Generator[Request, Any, float]
 #: pieces of a pass, with epochs over all sets after each, and their number
 PIECES, PIECE_EPOCHS = 20, 3
-#: LaRank's rule: cached visits for each new one
-CACHED_PER_NEW = 10
 #: epochs end when this many of them leave more than this fraction of the gap
 STUCK, LEFT = 50, 0.99
 #: schedule "n_slack": the share of the tolerance to which the reduced problem is solved, and as many times
@@ -39,18 +37,6 @@ def in_pieces(
         if stats.oracle_calls:
             for _ in range(PIECE_EPOCHS):
                 yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
-    return total
-
-
-def larank(sets: WorkingSets, rng: np.random.Generator, order: IntArray, skip: float) -> Asked:
-    """A pass with ten cached visits for each call of the oracle; the sum of the gaps."""
-    n, total = sets.n_examples, 0.0
-    for piece in np.array_split(order, min(PIECES, n)):
-        stats: SweepStats = yield Sweep(sets, "stream", piece, skip)
-        total += stats.gap
-        visits = _cycle(rng, n, CACHED_PER_NEW * len(piece))
-        for cached in np.array_split(visits, CACHED_PER_NEW):
-            yield Sweep(sets, "epoch", cached)
     return total
 
 
@@ -85,9 +71,3 @@ def epochs(sets: WorkingSets, rng: np.random.Generator, goal: float, limit: int)
             if stats.gap > LEFT * before:
                 return
             before = stats.gap
-
-
-def _cycle(rng: np.random.Generator, n: int, count: int) -> IntArray:
-    """So many examples, each about as often as any other, in random order."""
-    cycles = [rng.permutation(n) for _ in range(-(-count // n))]
-    return np.concatenate(cycles)[:count]

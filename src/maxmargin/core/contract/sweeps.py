@@ -19,7 +19,7 @@ class SweepStats:
     new_planes: int
 
 
-Schedule: TypeAlias = Literal["gap", "larank", "one_pass", "fill", "n_slack"]
+Schedule: TypeAlias = Literal["gap", "one_pass", "n_slack"]
 """When a stream loads new rows and when it optimizes over the rows in memory."""
 
 
@@ -28,7 +28,6 @@ class Streaming:
     """How rows outside memory are visited; see :class:`maxmargin.solvers.DualCoordinate`."""
 
     schedule: Schedule = "gap"
-    prune: Literal["immediate", "delayed"] = "delayed"
     max_epochs: int = 10
     chunks: int = 20
     max_cached: int | None = None
