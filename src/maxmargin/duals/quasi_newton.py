@@ -13,6 +13,9 @@ Lower bound: the tangent plane of the loss at W, a cut, gives the dual value F(W
 steps are taken it is known in the type of the rows, and correct up to rounding. What :meth:`proved_value`
 returns is computed in double precision, and the rounding errors of that are subtracted.
 
+For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once; and for
+the squared hinge loss these are Newton steps, all of one class in one compiled call.
+
 Where float32 rows limit the progress, blocks of them are converted to double precision one at a time.
 """
 
@@ -24,26 +27,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import Scale, correction, gamma
-from maxmargin.core.stored_values import floats
+from maxmargin.core.stored_values import floats, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import DenseDesign, row_lengths
+from maxmargin.duals.gram import FEW_PRODUCTS, SmallProblem
 from maxmargin.duals.proofs import dual_error
 from maxmargin.duals.rows import Rows, same_shape
+from maxmargin.losses.column_terms import SquaredHingeTerms
 
 #: entries and rows of a block, which stays in the cache; pairs that L-BFGS keeps
 ENTRIES, BLOCK, MEMORY = 2**17, (256, 4096), 10
 #: the most features; and the most features squared per row and score for which eigenvectors are worth it
 MOST_FEATURES, WORTH = 3000, 32
+#: trials of the line search of a Newton step
+SEARCHES = 60
 #: rows on which the first step is chosen, and the powers of two that are tried
 SAMPLE, TRIALS = 2048, 2.0 ** np.arange(-3, 6)
 #: relative noise of F in single precision, and the decrease that a step must have
 NOISE, ARMIJO, SHORTEST = 1e-6, 1e-4, 1e-6
 #: steps in a row without progress after which the type of the rows is given up
 PATIENCE = 5
+#: entries of all scores and rows up to which several steps are taken at once, how many, and the relative gap
+#: below which it is one
+FEW, AT_ONCE, NEAR = 2**17, 3, 3e-3
+#: Newton steps in one call, the relative gap at which they end, and how much less it is in the next call
+EXACT_STEPS, ENOUGH, LESS = 30, 1e-5, 1e-4
 
 #: weights and gradients in the type of the rows
 Weights = npt.NDArray[Any]
@@ -76,6 +89,11 @@ class QuasiNewton:
         penalty[regularizer.free] = 0.0
         self._penalty = self._unflat(penalty)
         self._type: Any = self._X.dtype
+        H = self._penalty.shape[1]
+        squared = isinstance(terms, SquaredHingeTerms) and (rows.n + H) * H * H <= FEW_PRODUCTS
+        self._squared = terms if squared and isinstance(terms, SquaredHingeTerms) else None
+        self._enough = ENOUGH
+        self._at_once = AT_ONCE if rows.n * (H + self._K) <= FEW else 1
         self._spectrum: tuple[Weights, Weights] | None = None
         self._cut: Cut | None = None
         self._set(np.zeros_like(self._penalty))
@@ -185,9 +203,16 @@ class QuasiNewton:
     # -- steps ---------------------------------------------------------------------------------------------
 
     def improve(self, seed: int) -> SweepStats:
-        """One step of L-BFGS; ``stats.gap`` is F - D, or infinite if steps no longer help."""
-        before, single = self._upper, self._type == np.float32
-        moved = self._step()
+        """A step, or a few; ``stats.gap`` is F - D, or infinite if steps no longer help."""
+        before, single, moved = self._upper, self._type == np.float32, True
+        if self._squared is not None:
+            single = False
+            self._exact_steps(self._squared)
+        else:
+            for _ in range(self._at_once):
+                moved = self._step()
+                if not moved or self._upper - self._lower < NEAR * self._upper:
+                    break
         self._idle = 0 if self._upper < before else self._idle + 1
         noise = NOISE * abs(self._upper) if single else 0.0
         gap, stuck = self._upper - self._lower, not moved or self._idle >= PATIENCE
@@ -195,6 +220,28 @@ class QuasiNewton:
             self._refine()
             gap, noise, stuck = self._upper - self._lower, 0.0, False
         return SweepStats(self.n_examples, float("inf") if stuck else gap + noise, 0)
+
+    def _exact_steps(self, terms: SquaredHingeTerms) -> None:
+        """Newton steps with exact line searches, for one class after the other."""
+        rows, self._type = self.rows, np.dtype(np.float64)
+        here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
+        y, c = np.asarray(rows.y[:])[here], self.C * np.asarray(rows.weight[:])[here]
+        X = np.empty((len(here), self._penalty.shape[1]))
+        X[:, : self._X.shape[1]] = self._X[here]
+        X[:, self._X.shape[1] :] = rows.intercept
+        offset = None if rows.offset is None else rows.offset[here].reshape(len(here), -1)
+        W = self._W.astype(np.float64)
+        for k in range(self._K):
+            sign = np.where(y == k, 1.0, -1.0) if terms.classes else y
+            small = SmallProblem(X * sign[:, None], *small_steps.SQUARED_VECTORS)
+            m = small.rows[0] @ W[k] - terms.margin
+            if offset is not None:
+                m += sign * offset[:, k]
+            fixed = (self._penalty[k], SEARCHES, m, c, W[k])
+            small_steps.squared_steps(EXACT_STEPS, self._enough, *small.rows, *fixed, *small.memory)
+        self._enough *= LESS
+        self._cast(W)
+        self._evaluate()
 
     def _refine(self) -> None:
         """Go on in double precision."""
@@ -386,12 +433,20 @@ class QuasiNewton:
         shape = (len(self._pairs), *self._W.shape)
         s, v = (np.array([p[k] for p in self._pairs], np.float64).reshape(shape) for k in (0, 1))
         W, best = self._W.astype(np.float64), self._best.astype(np.float64)
-        return {"w": W, "best": best, "s": s, "v": v, "double": bool(self._type == np.float64)}
+        return {
+            "enough": self._enough,
+            "w": W,
+            "best": best,
+            "s": s,
+            "v": v,
+            "double": bool(self._type == np.float64),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """See :class:`maxmargin.core.RowDuals`: everything else follows from these."""
         if state["double"]:
             self._type = np.dtype(np.float64)
+        self._enough = number(state["enough"], "the tolerance of steps")
         W, best = same_shape(state["w"], self._penalty), same_shape(state["best"], self._penalty)
         s, v = (floats(state[k], "pairs of weights", (None, *W.shape)) for k in ("s", "v"))
         self._set(best)
