@@ -13,7 +13,7 @@ Lower bound: the tangent plane of the loss at W, a cut, gives the dual value F(W
 steps are taken it is known in the type of the rows, and correct up to rounding. What :meth:`proved_value`
 returns is computed in double precision, and the rounding errors of that are subtracted.
 
-For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once; and for
+For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once. For
 the squared hinge loss these are Newton steps, all of one class in one compiled call.
 
 Where float32 rows limit the progress, blocks of them are converted to double precision one at a time.
