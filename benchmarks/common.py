@@ -255,7 +255,7 @@ def command_line(
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     parser.add_argument("--key", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    given = [flag for flag in flags or {} if getattr(options, flag)]
+    given = [flag for flag in flags or {} if getattr(options, flag.replace("-", "_"))]
     bench = Bench(name, quick=options.quick, fresh=options.fresh, flags=given)
     if options.cell is None:
         table(bench)
