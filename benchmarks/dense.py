@@ -265,8 +265,14 @@ def plot(rows: list[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(PEERS), figsize=(11, 3.6), sharey=True)
-    for axis, loss in zip(axes, PEERS, strict=True):
+    losses = [loss for loss in PEERS if any(row["loss"] == loss and row["ratio"] for row in rows)]
+    if not losses:
+        return
+    figure, panels = plt.subplots(
+        1, len(losses), figsize=(3.7 * len(losses), 3.6), sharey=True, squeeze=False
+    )
+    axes = panels[0]
+    for axis, loss in zip(axes, losses, strict=True):
         for name in SETS:
             own = [r for r in rows if r["set"] == name and r["loss"] == loss and r["ratio"]]
             axis.plot(
