@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear.linear_svc import LinearSVC
     from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
     from maxmargin.estimators.linear.linear_svr import LinearSVR
+    from maxmargin.estimators.linear.logistic_regression import LogisticRegression
     from maxmargin.estimators.linear.measure_svc import MeasureSVC
     from maxmargin.estimators.linear.path import svc_path
     from maxmargin.estimators.linear.rank_svm import RankSVM
@@ -48,6 +49,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "LinearSVR",
+    "LogisticRegression",
     "MeasureSVC",
     "OneClassSVM",
     "RankSVM",
@@ -98,6 +100,7 @@ _HOMES = {
     "LinearSVC": "estimators.linear.linear_svc",
     "LinearSVCCV": "estimators.linear.linear_svc_cv",
     "LinearSVR": "estimators.linear.linear_svr",
+    "LogisticRegression": "estimators.linear.logistic_regression",
     "MeasureSVC": "estimators.linear.measure_svc",
     "OneClassSVM": "estimators.kernel.one_class_svm",
     "RankSVM": "estimators.linear.rank_svm",

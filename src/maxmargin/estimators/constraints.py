@@ -141,6 +141,15 @@ def of_class(**own: Constraint) -> Mapping[str, Constraint]:
 
 
 SHARED: Mapping[str, Constraint] = {
+    "penalty": Constraint(
+        ("'l2', the only penalty here (scikit-learn's class of the same name has others)",),
+        lambda value: value == "l2",
+    ),
+    "l1_ratio": Constraint(
+        ("0, because the only penalty here is the squared norm",),
+        lambda value: value is None or (is_integer(value) or isinstance(value, float)) and value == 0,
+    ),
+    "dual": one_of("auto") | BOOL,
     "C": number(f"a positive number up to {LARGEST_C:g}", lambda value: 0 < value <= LARGEST_C),
     "Cs": integer(1) | LIST_OF_C,
     "tol": RELATIVE

@@ -26,8 +26,8 @@ def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
     Parameters
     ----------
     estimator : estimator or Pipeline
-        A fitted :class:`LinearSVC`, :class:`LinearSVCCV`, :class:`MeasureSVC`, :class:`KernelSVC`,
-        :class:`LinearSVR`, :class:`KernelSVR`, :class:`RankSVM` or :class:`OneClassSVM`, or a scikit-learn
+        A fitted :class:`LinearSVC`, :class:`LinearSVCCV`, :class:`LogisticRegression`, :class:`MeasureSVC`,
+        :class:`KernelSVC`, :class:`LinearSVR`, :class:`KernelSVR`, :class:`RankSVM` or :class:`OneClassSVM`, or a scikit-learn
         model that contains one and that skl2onnx can convert, such as a pipeline with a scaler.
     dtype : {numpy.float32, numpy.float64}, default numpy.float32
         Type of the input ``X``, the constants, and the scores. Single precision is what most ONNX runtimes

@@ -24,6 +24,7 @@ from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svc_cv import LinearSVCCV
 from maxmargin.estimators.linear.linear_svr import LinearSVR
+from maxmargin.estimators.linear.logistic_regression import LogisticRegression
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
 from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
 from maxmargin.estimators.linear.rank_svm import RankSVM
@@ -32,7 +33,7 @@ from maxmargin.kernels.rows import center_of
 from maxmargin.onnx_export.graph import OnnxGraph
 
 #: with labels and scores
-CLASSIFIERS = (LinearSVC, LinearSVCCV, MeasureSVC, KernelSVC, OneClassSVM)
+CLASSIFIERS = (LinearSVC, LinearSVCCV, LogisticRegression, MeasureSVC, KernelSVC, OneClassSVM)
 #: with one number for each sample
 REGRESSORS = (LinearSVR, RankSVM, KernelSVR)
 
@@ -65,7 +66,9 @@ def label_set(estimator: Any) -> npt.NDArray[Any]:
 
 def has_probabilities(estimator: Any) -> bool:
     """Whether the estimator is a logistic regression."""
-    return isinstance(estimator, LinearSVC | LinearSVCCV) and is_logistic(estimator.loss)
+    return isinstance(estimator, LinearSVC | LinearSVCCV | LogisticRegression) and is_logistic(
+        estimator.loss
+    )
 
 
 def _probabilities(graph: OnnxGraph, estimator: Any, scores: str) -> str:

@@ -18,6 +18,7 @@ from maxmargin.estimators.kernel.kernel_svr import KernelSVR
 from maxmargin.estimators.kernel.one_class_svm import OneClassSVM
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
+from maxmargin.estimators.linear.logistic_regression import LogisticRegression
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
 from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
@@ -46,7 +47,7 @@ CERTIFICATE: Fields = {
     "converged_": f.of_type(bool),
     "stop_reason_": f.of_type(str),
     "certificate_": f.of_type(str),
-    "n_iter_": f.count(),
+    "n_iter_": f.count()._replace(prepare=lambda value: int(np.max(value))),
 }
 
 
@@ -374,6 +375,7 @@ SavedEstimator: TypeAlias = (
     | LatentStructuredSVM
     | LinearSVC
     | LinearSVR
+    | LogisticRegression
     | MeasureSVC
     | OneClassSVM
     | RankSVM
@@ -419,6 +421,7 @@ MODELS: dict[str, Model] = {
         Model(LatentStructuredSVM, _LATENT, _task_name),
         Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
         Model(LinearSVR, _REGRESSION, read=_read_linear),
+        Model(LogisticRegression, _CLASSIFIER, read=_read_classifier),
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
         Model(OneClassSVM, _ONE_CLASS, _kernel_values, _read_kernel_svr),
         Model(RankSVM, _RANKER),

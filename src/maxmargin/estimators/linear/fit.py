@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult, Start
@@ -30,6 +30,9 @@ class LinearFits(NamedTuple):
 
 class LinearFit(CertifiedEstimator):
     """Base class of linear estimators."""
+
+    #: names of methods of other libraries that mean "auto"
+    _same_as_auto: ClassVar[tuple[str, ...]] = ()
 
     solver: Any
     coef_: Array
@@ -69,12 +72,12 @@ class LinearFit(CertifiedEstimator):
                     design,
                     target,
                     model.loss,
-                    sample_weight=model.weight,
+                    sample_weight=model.sample_weights[k],
                     intercept=model.intercept,
                 )
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None
-                solver = self._automatic(engine) if self.solver == "auto" else self.solver
+                solver = self._automatic(engine) if self._is_automatic else self.solver
                 if model.constant is not None:
                     # it begins with the start, which is optimal
                     start, solver = Start(model.constant), CuttingPlane()
@@ -100,6 +103,11 @@ class LinearFit(CertifiedEstimator):
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)
         return LinearFits(design, results)
+
+    @property
+    def _is_automatic(self) -> bool:
+        """Whether the method is chosen here. (A class may accept other names for that.)"""
+        return isinstance(self.solver, str) and self.solver in ("auto", *self._same_as_auto)
 
     def _automatic(self, engine: Engine) -> Auto:
         """The automatic choice. It depends on whether several threads were asked for, and not on how many

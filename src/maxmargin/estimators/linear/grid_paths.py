@@ -93,15 +93,14 @@ class GridTrainer:
     ) -> Iterator[Done]:
         grid = self.grid
         split, ratios = key
-        weight = grid.weight * np.array(ratios)[grid.codes]
-        risks = self._risks(split, weight)
+        risks = self._risks(split, ratios)
         last: list[SolveResult] = []
         states = self._states.get(key)
         for C, ids in stages:
             if watch.ended():
                 return
             began = time.perf_counter()
-            regularizer = grid.regularizer(split, weight, C)
+            regularizer = grid.regularizer(split, ratios, C)
             starts: Sequence[SolveResult | Start | None] = last or [None] * len(risks)
             points = [_point(result) for result in last] or [PathPoint()] * len(risks)
             if states is not None:
@@ -134,7 +133,7 @@ class GridTrainer:
         if self._resumable and last:
             self._states[key] = [_ChainState.of(result) for result in last]
 
-    def _risks(self, split: int, weight: Array) -> list[ScoreRisk]:
+    def _risks(self, split: int, ratios: Sequence[float]) -> list[ScoreRisk]:
         grid, order, X = self.grid, self._order, self._X
         ranges: list[tuple[int, int]] | None = self._ranges[split]
         if order is None:  # the split's rows on their own
@@ -149,7 +148,7 @@ class GridTrainer:
                 intercept=grid.model.intercept,
                 ranges=ranges,
             )
-            for target in grid.model.targets
+            for target, weight in zip(grid.model.targets, grid.sample_weights(ratios), strict=True)
         ]
 
 

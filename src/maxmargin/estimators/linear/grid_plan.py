@@ -1,13 +1,14 @@
 """The plan of a grid of linear classifiers: which cells lie on one path of C.
 
 A cell is (split, class weights, C). Its problem depends on the weights only through C times the
-factor of each class, so cells whose factors are proportional lie on one path of C: a *chain*. Along
-a chain each cell starts from the last one's solution; see :mod:`maxmargin.estimators.linear.grid_paths`.
+factor of each class, so cells whose factors are proportional lie on one path of C: a *chain*. (One-vs-rest
+with several classes: each problem multiplies one class only, and factors must be equal.) Along a chain each
+cell starts from the last one's solution; see :mod:`maxmargin.estimators.linear.grid_paths`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,12 +52,27 @@ class Grid:
         counts = np.bincount(codes, minlength=len(self.classes))
         return linear_model(svc, data, Classes(self.classes, codes, counts))
 
-    def regularizer(self, split: int, weight: Array, C: float) -> SquaredNorm:
-        """The norm of a cell, given the weights of all rows."""
+    def regularizer(self, split: int, ratios: Sequence[float], C: float) -> SquaredNorm:
+        """The norm of a cell, given the factors of the classes."""
         if self.model.intercept == 0.0 or self.svc.penalize_intercept:
             return SquaredNorm()
-        svc, rows = copy(self.svc).set_params(C=C), self.trains[split]
-        return self._model(svc, self.X[rows], self.codes[rows], weight[rows]).regularizer
+        factors = dict(zip(self.classes.tolist(), ratios, strict=True))
+        svc, rows = copy(self.svc).set_params(C=C, class_weight=factors), self.trains[split]
+        return self._model(svc, self.X[rows], self.codes[rows], self.weight[rows]).regularizer
+
+    def sample_weights(self, ratios: Sequence[float]) -> Iterator[Array]:
+        """The weights of all rows in each problem, given the factors of the classes."""
+        factors = np.array(ratios)
+        if not self._separate:
+            yield self.weight * factors[self.codes]
+            return
+        for k, factor in enumerate(factors):
+            yield self.weight * np.where(self.codes == k, factor, 1.0)
+
+    @property
+    def _separate(self) -> bool:
+        """Whether there is one problem per class."""
+        return len(self.model.targets) > 1
 
     def shares_rows(self) -> bool:
         """Whether splits can be runs of rows in one order: not too many, and no row twice."""
@@ -67,11 +83,14 @@ class Grid:
     def key(self, id: CellId) -> tuple[int, tuple[float, ...]]:
         """The chain of a cell: its split and the ratios of its factors."""
         factor = self._factor(id)
-        return id[0], tuple(np.round(factor / factor.max(), 12).tolist())
+        return id[0], tuple(np.round(factor / self._largest(id), 12).tolist())
 
     def C(self, id: CellId) -> float:
-        """C times the largest factor."""
-        return float(self.Cs[id[2]] * self._factor(id).max())
+        """The value of C on the chain: C times what the factors were divided by."""
+        return float(self.Cs[id[2]] * self._largest(id))
+
+    def _largest(self, id: CellId) -> float:
+        return 1.0 if self._separate else float(self._factor(id).max())
 
     def _factor(self, id: CellId) -> Array:
         factor = self.factors[id[0]][id[1]]

@@ -12,7 +12,7 @@ from maxmargin.estimators.constraints import LOSS_OBJECT, MATRIX, NONE, of_class
 from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.probabilities import Probabilities
-from maxmargin.estimators.linear.problem import LOSSES, linear_model
+from maxmargin.estimators.linear.problem import KINDS, LOSSES, linear_model
 from maxmargin.estimators.linear.stream import (
     PartialFit,
     StreamBatch,
@@ -35,16 +35,16 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss, its square or the logistic
-    loss for two classes. Multiclass problems use the loss of Crammer and Singer, the multinomial logistic
-    loss or one-vs-rest. The class can replace :class:`sklearn.svm.LinearSVC`, with these differences:
+    loss for two classes. Multiclass problems are trained one-vs-rest, or jointly with the loss of Crammer and
+    Singer or the multinomial logistic loss. The class can replace :class:`sklearn.svm.LinearSVC`, with these differences:
 
     * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
-    * The default is ``loss="hinge"`` (scikit-learn: squared hinge), and multiclass problems are trained
-      jointly (scikit-learn: one-vs-rest).
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient.
     * By default there is no limit of iterations (``max_iter=None``), and fits are repeatable
       (``random_state=0``).
-    * ``loss="logistic"`` is logistic regression, with ``predict_proba``.
+    * ``loss="logistic"`` is added, with ``predict_proba``, and ``multi_class="multinomial"`` for it.
+      :class:`LogisticRegression` has the same losses with an unpenalized intercept.
+    * There is no L1 penalty.
     * ``penalize_intercept``, ``cost``, ``solver``, ``max_seconds``, ``n_jobs``, ``warm_start`` and
       ``callbacks`` are new.
 
@@ -52,18 +52,23 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     ----------
     {C}
         It multiplies a sum over samples, as in scikit-learn.
-    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
+    penalty : {"l2"}, default "l2"
+        Accepted as in scikit-learn. There is no other penalty.
+    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "squared_hinge"
         The loss function. "logistic" adds ``predict_proba``; it does not support ``partial_fit``. Pass an
         object for other parameters or for a loss of your own; see the user guide, "Your own loss".
-    multi_class : {"auto", "crammer_singer", "multinomial", "ovr"}, default "auto"
-        How to train more than two classes: all in one problem (the loss of Crammer and Singer, or the
-        multinomial logistic loss), or one problem per class against the rest, whose objectives and bounds are
-        added. "auto" is "crammer_singer" for "hinge", "multinomial" for "logistic", and "ovr" for others.
+    dual : "auto" or bool, default "auto"
+        Accepted as in scikit-learn, without effect: every fit has a primal and a dual solution.
+    multi_class : {"ovr", "crammer_singer", "multinomial"}, default "ovr"
+        How to train more than two classes: one problem per class against the rest, whose objectives and
+        bounds are added, or all in one problem. "crammer_singer" is a hinge loss of its own, so that ``loss``
+        is ignored, as in scikit-learn; "multinomial" is for the logistic loss.
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     cost : array of shape (n_classes, n_classes), optional
         ``cost[i, j]`` is the cost of predicting class j when the true class is i, in the order of
-        ``classes_``. The diagonal is zero. By default all errors cost 1.
+        ``classes_``. The diagonal is zero. By default all errors cost 1. Requires
+        ``multi_class="crammer_singer"``.
     {prior}
         With several classes, each has the same spread. It has a center of its own if the mean has a row per
         class.
@@ -93,7 +98,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from maxmargin import LinearSVC
     >>> X, y = load_breast_cancer(return_X_y=True)     # unscaled features
-    >>> svc = LinearSVC().fit(X, y)
+    >>> svc = LinearSVC(loss="hinge").fit(X, y)
     >>> svc.gap_ <= 1e-3, svc.certificate_, svc.stop_reason_
     (True, 'exact', 'gap')
     >>> bool(svc.lower_bound_ <= 49.959 <= svc.objective_)
@@ -103,22 +108,24 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> svc = LinearSVC(loss="logistic").fit(X, y)
+    >>> svc = LinearSVC(loss="logistic", multi_class="multinomial").fit(X, y)
     >>> svc.predict_proba(X[:1]).round(2)
     array([[0.98, 0.02, 0.  ]])
     """
 
     _constraints = of_class(
         loss=one_of(*LOSSES) | LOSS_OBJECT,
-        multi_class=one_of("auto", "crammer_singer", "multinomial", "ovr"),
+        multi_class=one_of(*KINDS),
         cost=MATRIX | NONE,
     )
 
-    C: float = 1.0
+    penalty: str = "l2"
+    loss: Any = "squared_hinge"
     _: KW_ONLY
+    dual: Any = "auto"
+    C: float = 1.0
     tol: Any = 1e-3
-    loss: Any = "hinge"
-    multi_class: str = "auto"
+    multi_class: str = "ovr"
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
     penalize_intercept: bool = True

@@ -53,8 +53,10 @@ class LinearSVCCV(Probabilities, CrossValidation):
         ``param_class_weight`` in ``cv_results_``.
     scoring : str or callable, optional
         A scikit-learn scorer; accuracy by default.
-    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "hinge"
+    loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "squared_hinge"
         The loss, as in :class:`LinearSVC`; "logistic" adds ``predict_proba``.
+    multi_class : {"ovr", "crammer_singer", "multinomial"}, default "ovr"
+        How to train more than two classes, as in :class:`LinearSVC`.
     prune : bool, default False
         For each class weight, stop increasing C when the mean score has been below the best one by more than
         the standard error of the best, twice in a row. Skipped cells hold NaN.
@@ -107,6 +109,7 @@ class LinearSVCCV(Probabilities, CrossValidation):
 
     _constraints = of_class(
         loss=LinearSVC._constraints["loss"],
+        multi_class=LinearSVC._constraints["multi_class"],
         # not several, of which none would choose the best setting
         scoring=instance("one scorer, by its name", str) | SHARED["scoring"],
     )
@@ -116,7 +119,8 @@ class LinearSVCCV(Probabilities, CrossValidation):
     cv: Any = None
     class_weights: Any = None
     scoring: Any = None
-    loss: Any = "hinge"
+    loss: Any = "squared_hinge"
+    multi_class: str = "ovr"
     refit: bool = True
     prune: bool = False
     tol: Any = 1e-3

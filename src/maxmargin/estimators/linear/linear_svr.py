@@ -53,6 +53,8 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         parameters, and ``epsilon`` is ignored.
     {penalize_intercept}
         This is recommended for targets that are far from zero.
+    dual : "auto" or bool, default "auto"
+        Accepted as in scikit-learn, without effect: every fit has a primal and a dual solution.
     {solver}
         "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
         methods.
@@ -104,6 +106,7 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     warm_start: bool = False
     random_state: Any = 0
     callbacks: Any = None
+    dual: Any = "auto"
     verbose: int = 0
     checkpoint: Any = None
     max_support: int = 10_000

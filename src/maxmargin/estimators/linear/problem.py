@@ -35,8 +35,7 @@ LOSSES: dict[str, type[ScoreLoss]] = {
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,
 }
-#: how several classes are trained by default
-TOGETHER = {"hinge": "crammer_singer", "logistic": "multinomial"}
+KINDS = ("crammer_singer", "multinomial", "ovr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +48,8 @@ class LinearModel:
 
     loss: ScoreLoss
     targets: tuple[Any, ...]
-    weight: Any
+    #: weights of the samples in each problem
+    sample_weights: tuple[Column, ...]
     intercept: float
     n_features: int
     n_classes: int
@@ -122,49 +122,69 @@ def linear_model(
     estimator: Any, data: Training, classes: Classes, *, together: bool = False
 ) -> LinearModel:
     """Validate the parameters for the data. ``together``: make one problem of the problems of one-vs-rest
-    where that is faster."""
-    weight = _weights(estimator.class_weight, data.weight, classes)
+    where that is faster. (With class weights, the weight of a sample is not the same in all of them.)"""
     loss, targets = _loss(estimator, classes)
+    factors = _factors_by_target(estimator.class_weight, classes, len(targets))
     if (
         together
         and len(targets) > 1
         and estimator.solver == "auto"
+        and (factors == 1.0).all()
         and _gains(estimator, loss, data)
     ):
         assert isinstance(loss, SquaredHinge)
+        factors = factors[:1]
         loss, targets = OneVsRestSquaredHinge(len(targets), loss.margin), (classes.codes,)
+    sample_weights = _sample_weights(data.weight, factors, classes.codes)
     intercept = intercept_feature(estimator)
     own = loss.dual_terms(np.asarray(targets[0][:1]))
     largest_demand = 1.0 if own is None else own.largest_demand
     regularizer = SquaredNorm()
     if intercept != 0.0 and not estimator.penalize_intercept:
-        by_class = _class_weights(weight, classes)
+        by_class = factors * _class_weights(data.weight, classes)
+        _require_every_class(by_class, classes)
         if isinstance(loss, Logistic | Multinomial):
             largest_demand = _log_odds(by_class, loss)
-        total = estimator.C * float(by_class.sum())
+        total = estimator.C * float(by_class.sum(axis=1).max())
         largest = data.largest_norm()
         regularizer = free_intercepts(total, data.n_features, largest, loss, largest_demand)
     return LinearModel(
         loss,
         targets,
-        weight,
+        sample_weights,
         intercept,
         data.n_features,
         len(classes.names),
         regularizer,
-        weighings(estimator, data, targets, weight, loss, intercept, regularizer, largest_demand),
+        weighings(
+            estimator, data, targets, sample_weights, loss, intercept, regularizer, largest_demand
+        ),
     )
 
 
-def _weights(class_weight: Any, weight: Column, classes: Classes) -> Column:
-    """Sample weights times class weights."""
+def _factors_by_target(class_weight: Any, classes: Classes, n_targets: int) -> Array:
+    """The factor of each class (columns) in each problem (rows).
+
+    One-vs-rest: in the problem of a class only its own samples are multiplied, and the rest is not, as in
+    LIBLINEAR.
+    """
+    factors = np.ones(len(classes.names))
     if class_weight is not None:
-        factors, codes = class_factors(class_weight, classes), classes.codes
-        if isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn):
-            weight = Weighted(weight, factors, codes)
-        else:
-            weight = weight * factors[codes]
-    return require_positive_weight(weight)
+        factors = class_factors(class_weight, classes)
+    if n_targets == 1:
+        return factors[None]
+    return np.where(np.eye(n_targets, dtype=bool), factors, 1.0)
+
+
+def _sample_weights(weight: Column, factors: Array, codes: Column) -> tuple[Column, ...]:
+    """The weights of the samples in each problem."""
+    if (factors == 1.0).all():
+        return (require_positive_weight(weight),) * len(factors)
+    lazy = isinstance(weight, LazyColumn) or isinstance(codes, LazyColumn)
+    return tuple(
+        require_positive_weight(Weighted(weight, own, codes) if lazy else weight * own[codes])
+        for own in factors
+    )
 
 
 def require_positive_weight(weight: Column) -> Column:
@@ -188,20 +208,22 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     n_classes = len(classes.names)
     binary = score_loss(estimator.loss)
     name = estimator.loss if isinstance(estimator.loss, str) else repr(binary)
-    if kind == "auto":
-        kind = TOGETHER.get(name, "ovr")
-    if estimator.cost is not None:
-        return CrammerSinger(_cost(estimator.cost, name, kind, classes.names)), (codes,)
-    if n_classes > 2 and kind == "crammer_singer":
-        if name != "hinge":
+    if estimator.cost is not None and kind != "crammer_singer":
+        raise ValueError(
+            "cost requires multi_class='crammer_singer', the loss of which it is part."
+        )
+    if kind == "crammer_singer":
+        if name not in ("hinge", "squared_hinge"):
             raise ValueError(
-                f"the loss of Crammer and Singer is a hinge loss. For loss={estimator.loss!r} and several "
-                "classes use multi_class='ovr' or 'auto'."
+                "multi_class='crammer_singer' is a loss of its own, and loss='hinge' or the default can stand "
+                f"beside it, as in scikit-learn, but not loss={estimator.loss!r}. Use multi_class='ovr'."
             )
+        if estimator.cost is not None:
+            return CrammerSinger(_cost(estimator.cost, classes.names)), (codes,)
         return CrammerSinger(1.0 - np.eye(n_classes)), (codes,)
     if kind == "multinomial" and not is_logistic(estimator.loss):
         raise ValueError(
-            f"multi_class='multinomial' requires loss='logistic', not loss={estimator.loss!r}. Use 'auto'."
+            f"multi_class='multinomial' requires loss='logistic', not loss={estimator.loss!r}."
         )
     if n_classes > 2 and kind == "multinomial":
         return Multinomial(n_classes), (codes,)
@@ -223,8 +245,7 @@ def is_logistic(loss: Any) -> bool:
 
 def is_multinomial(estimator: Any) -> bool:
     """Whether an estimator with the logistic loss trains several classes together."""
-    kind = getattr(estimator, "multi_class", "auto")
-    return kind == "multinomial" or (kind == "auto" and isinstance(estimator.loss, str))
+    return bool(estimator.multi_class == "multinomial")
 
 
 def score_loss(given: Any) -> ScoreLoss:
@@ -251,11 +272,7 @@ def _reason_to_refuse(loss: ScoreLoss) -> str | None:
     return None
 
 
-def _cost(cost: Any, loss: str, kind: str, classes: Any) -> Array:
-    if loss != "hinge" or kind != "crammer_singer":
-        raise ValueError(
-            "cost needs loss='hinge' and joint training of all classes (multi_class='crammer_singer')."
-        )
+def _cost(cost: Any, classes: Any) -> Array:
     matrix: Array = np.asarray(cost, dtype=np.float64)
     if matrix.shape != (len(classes), len(classes)):
         raise ValueError(
@@ -274,22 +291,26 @@ def intercept_feature(estimator: Any) -> float:
 
 
 def _class_weights(weight: Column, classes: Classes) -> Array:
-    """The total weight of each class, which an unpenalized intercept requires to be positive."""
-    by_class = totals(classes.codes, weight, len(classes.names))
+    """The total weight of the samples of each class."""
+    return totals(classes.codes, weight, len(classes.names))
+
+
+def _require_every_class(by_class: Array, classes: Classes) -> None:
+    """Raise ValueError if a class has no weight, because its unpenalized intercept would be infinite."""
     if (by_class == 0.0).any():
-        missing = classes.names[np.flatnonzero(by_class == 0.0)[0]]
+        missing = classes.names[np.flatnonzero((by_class == 0.0).any(axis=0))[0]]
         raise ValueError(
             f"class {missing!r} has no weight, so an unpenalized intercept would be infinite. Remove the "
             "class or use penalize_intercept=True."
         )
-    return by_class
 
 
 def _log_odds(by_class: Array, loss: ScoreLoss) -> float:
-    """The largest log odds of two classes, or of a class and all others."""
+    """The largest log odds of two classes, or of a class and all others; ``by_class`` has a row a problem."""
     if loss.n_outputs() is not None:
         return float(np.log(by_class.max() / by_class.min()))
-    return float(np.abs(np.log(by_class / (by_class.sum() - by_class))).max())
+    own = np.diag(by_class) if len(by_class) > 1 else by_class[0]
+    return float(np.abs(np.log(own / (by_class.sum(axis=1) - own))).max())
 
 
 def free_intercepts(
@@ -338,7 +359,7 @@ def weighings(
     estimator: Any,
     data: Training,
     targets: tuple[Any, ...],
-    weight: Column,
+    sample_weights: tuple[Column, ...],
     loss: ScoreLoss,
     intercept: float,
     regularizer: SquaredNorm,
@@ -351,8 +372,8 @@ def weighings(
     outputs = loss.n_outputs()
     if outputs == 2:
         raise ValueError(
-            f"{asked[0]} requires one weight per feature, but a cost matrix for two classes has two. Use "
-            "class_weight instead of cost."
+            f"{asked[0]} requires one weight per feature, but multi_class='crammer_singer' has two for two "
+            "classes. Use multi_class='ovr', and class_weight instead of cost."
         )
     names = getattr(estimator, "feature_names_in_", None)
     several = len(targets) > 1
@@ -364,7 +385,14 @@ def weighings(
         )  # fmt: skip
         if len(regularizer.free):
             bound = free_bound(
-                estimator.C, data.design, target, weight, loss, intercept, own, largest_demand
+                estimator.C,
+                data.design,
+                target,
+                sample_weights[k],
+                loss,
+                intercept,
+                own,
+                largest_demand,
             )
             own = own.with_free(regularizer.free, bound)
         out.append(own)

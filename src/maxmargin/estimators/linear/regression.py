@@ -48,9 +48,11 @@ def regression_model(estimator: Any, data: Training, epsilon: Array | None) -> L
         regularizer, largest_demand = _free_intercept(estimator.C, data, loss, y, weight)
         if not given_weight_parameters(estimator):
             constant = _constant(data, loss, y, weight)
-    weights = weighings(estimator, data, (y,), weight, loss, intercept, regularizer, largest_demand)
+    weights = weighings(
+        estimator, data, (y,), (weight,), loss, intercept, regularizer, largest_demand
+    )
     d = data.n_features
-    return LinearModel(loss, (y,), weight, intercept, d, 0, regularizer, weights, constant)
+    return LinearModel(loss, (y,), (weight,), intercept, d, 0, regularizer, weights, constant)
 
 
 def check_epsilon(epsilon: Any, n: int) -> Array | None:

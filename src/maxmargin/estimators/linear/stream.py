@@ -71,9 +71,9 @@ class PartialFit(CertifiedEstimator):
         rng = np.random.default_rng([_seed(self.random_state), number])
         try:
             for rows, lo, hi in batch.parts():
-                weight = np.asarray(model.weight[lo:hi], dtype=np.float64)
-                for stream, target in zip(streams, model.targets, strict=True):
-                    stream.feed(rows, np.asarray(target[lo:hi]), weight, rng)
+                for k, stream in enumerate(streams):
+                    weight = np.asarray(model.sample_weights[k][lo:hi], dtype=np.float64)
+                    stream.feed(rows, np.asarray(model.targets[k][lo:hi]), weight, rng)
         finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
@@ -175,10 +175,11 @@ class PartialFit(CertifiedEstimator):
         losses, count, total = np.zeros(len(streams)), 0, 0.0
         for batch in self._batches(X, y, sample_weight):
             for rows, lo, hi in batch.parts_or_whole():
-                weight = np.asarray(batch.model.weight[lo:hi], dtype=np.float64)
-                count, total = count + hi - lo, total + float(weight.sum())
-                pairs = zip(streams, batch.model.targets, strict=True)
-                for k, (stream, target) in enumerate(pairs):
+                count += hi - lo
+                for k, stream in enumerate(streams):
+                    weight = np.asarray(batch.model.sample_weights[k][lo:hi], dtype=np.float64)
+                    total += float(weight.sum()) if k == 0 else 0.0
+                    target = batch.model.targets[k]
                     part = _risk(stream, rows, np.asarray(target[lo:hi]), weight)
                     share = (hi - lo) / max(1, stream.n_seen)
                     loss = float(part.evaluate(stream.w).upper)
