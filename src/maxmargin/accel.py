@@ -214,7 +214,7 @@ def _fit_svr(self: Any, X: Any, y: Any, sample_weight: Any) -> None:
 
 
 def _take_expansion(self: Any, ours: Any, X: Any, n_support: Any, sign: float) -> None:
-    """What scikit-learn's predictions read; the signs within are those of LIBSVM, for two classes opposite."""
+    """Store what scikit-learn's predictions read. LIBSVM's signs are the opposite ones for two classes."""
     self._sparse = bool(sp.issparse(X))
     self.support_ = ours.support_.astype(np.int32)
     self._n_support = np.asarray(n_support, np.int32)
@@ -263,7 +263,7 @@ def main(arguments: list[str]) -> None:
     """Run a script or module after :func:`patch`."""
     parser = argparse.ArgumentParser(
         prog="python -m maxmargin.accel",
-        description="Run a script in which scikit-learn's SVMs and logistic regression are fitted by maxmargin.",
+        description="Run a script; scikit-learn's SVMs and logistic regression are fitted by maxmargin.",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="report every fit")
     parser.add_argument("-m", action="store_true", dest="module", help="the target is a module")

@@ -27,8 +27,9 @@ def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
     ----------
     estimator : estimator or Pipeline
         A fitted :class:`LinearSVC`, :class:`LinearSVCCV`, :class:`LogisticRegression`, :class:`MeasureSVC`,
-        :class:`KernelSVC`, :class:`LinearSVR`, :class:`KernelSVR`, :class:`RankSVM` or :class:`OneClassSVM`, or a scikit-learn
-        model that contains one and that skl2onnx can convert, such as a pipeline with a scaler.
+        :class:`KernelSVC`, :class:`LinearSVR`, :class:`KernelSVR`, :class:`RankSVM` or :class:`OneClassSVM`,
+        or a scikit-learn model that contains one and that skl2onnx can convert, such as a pipeline with a
+        scaler.
     dtype : {numpy.float32, numpy.float64}, default numpy.float32
         Type of the input ``X``, the constants, and the scores. Single precision is what most ONNX runtimes
         expect. Samples whose scores are nearly tied can get another label than in double precision.

@@ -36,7 +36,8 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss, its square or the logistic
     loss for two classes. Multiclass problems are trained one-vs-rest, or jointly with the loss of Crammer and
-    Singer or the multinomial logistic loss. The class can replace :class:`sklearn.svm.LinearSVC`, with these differences:
+    Singer or the multinomial logistic loss. The class can replace :class:`sklearn.svm.LinearSVC`, with these
+    differences:
 
     * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient.

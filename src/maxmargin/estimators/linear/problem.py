@@ -215,8 +215,8 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
     if kind == "crammer_singer":
         if name not in ("hinge", "squared_hinge"):
             raise ValueError(
-                "multi_class='crammer_singer' is a loss of its own, and loss='hinge' or the default can stand "
-                f"beside it, as in scikit-learn, but not loss={estimator.loss!r}. Use multi_class='ovr'."
+                "multi_class='crammer_singer' is a loss of its own: leave out loss= (or use 'hinge'), or use "
+                f"multi_class='ovr' with loss={estimator.loss!r}."
             )
         if estimator.cost is not None:
             return CrammerSinger(_cost(estimator.cost, classes.names)), (codes,)
