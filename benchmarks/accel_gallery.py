@@ -7,8 +7,8 @@ gallery is not part of this repository: pass the folder ``examples`` of scikit-l
     python -m benchmarks.accel_gallery ~/scikit-learn/examples
     python -m benchmarks.accel_gallery ~/scikit-learn/examples --only svm/     # some scripts
 
-Numbers of the output count as equal within 1e-2. Lines that mention seconds or time are left out, because they
-differ in every run.
+Numbers of the output count as equal within 1e-2. Lines that mention seconds or time are left out: they differ
+in every run.
 """
 
 from __future__ import annotations
