@@ -1,4 +1,4 @@
-"""Every number that README or the front page claims is in docs/claims.rst, with the command that prints it."""
+"""Every number that README or the front page claims is in docs/claims.rst, with its command."""
 
 import re
 from pathlib import Path
