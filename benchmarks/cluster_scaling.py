@@ -77,7 +77,12 @@ def fit(data: Any, recorder: Recorder, iterations: int = ITERATIONS) -> float:
     n = data.shape[0]
     recorder.clear()
     svc = LinearSVC(
-        C=C_MEAN / n, solver=CuttingPlane(), tol=1e-12, max_iter=iterations, engine=recorder
+        C=C_MEAN / n,
+        solver=CuttingPlane(),
+        tol=1e-12,
+        max_iter=iterations,
+        engine=recorder,
+        loss="hinge",
     )
     began = time.perf_counter()
     svc.fit(data)

@@ -46,7 +46,7 @@ def linear_fits() -> dict[str, Callable[[], Fit]]:
     def of(load: Callable[[], Any], C_mean: float) -> Callable[[], Fit]:
         def make() -> Fit:
             X, y = load()
-            return lambda: mm.LinearSVC(C_mean / X.shape[0]).fit(X, y)
+            return lambda: mm.LinearSVC(C=C_mean / X.shape[0], loss="hinge").fit(X, y)
 
         return make
 
@@ -114,7 +114,9 @@ def engine_fits() -> dict[str, Callable[[], Fit]]:
         def make() -> Fit:
             X, y = sparse_rows(100_000, 20_000)
             solver = mm.solvers.CuttingPlane()
-            return lambda: mm.LinearSVC(0.1, solver=solver, tol=0.05, **params).fit(X, y)
+            return lambda: mm.LinearSVC(C=0.1, solver=solver, tol=0.05, **params, loss="hinge").fit(
+                X, y
+            )
 
         return make
 

@@ -89,8 +89,12 @@ def theirs(method: str, loss: str, C: float, tol: float) -> Any:
             C=C, tol=tol, solver=method, max_iter=many if method == "lbfgs" else 1000, fit_intercept=False
         )  # fmt: skip
     if loss == "squared hinge":
-        return LinearSVC(C=C, tol=tol, dual=method.endswith("dual"), max_iter=many, random_state=0)
-    return LinearSVC(C=C, tol=tol, multi_class="crammer_singer", max_iter=many, random_state=0)
+        return LinearSVC(
+            C=C, tol=tol, dual=method.endswith("dual"), max_iter=many, random_state=0, loss="hinge"
+        )
+    return LinearSVC(
+        C=C, tol=tol, multi_class="crammer_singer", max_iter=many, random_state=0, loss="hinge"
+    )
 
 
 def objective(loss: str, C: float, X: Any, y: Any, coef: Any, intercept: Any) -> float:

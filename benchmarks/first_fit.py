@@ -47,7 +47,7 @@ def _linear(target: str, **params: Any) -> Work:
 
     load = load_breast_cancer if target == "binary" else load_digits
     X, y = load(return_X_y=True)
-    return Work(LinearSVC(**params), (X / X.max(), y), X)
+    return Work(LinearSVC(**params, loss="hinge"), (X / X.max(), y), X)
 
 
 def _on_breast_cancer(make: Callable[[], Any]) -> Work:
@@ -66,7 +66,7 @@ def _kernel() -> Work:
 def _grid() -> Work:
     from maxmargin import LinearSVCCV
 
-    return _on_breast_cancer(lambda: LinearSVCCV(5))
+    return _on_breast_cancer(lambda: LinearSVCCV(5, loss="hinge"))
 
 
 def _measure() -> Work:

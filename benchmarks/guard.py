@@ -99,7 +99,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     line, words, kernel, chains = targets(), sentences(), rows(400, 5), _chains()
     squared = "squared_epsilon_insensitive"
     out: dict[str, Callable[[], Any]] = {
-        f"LinearSVC {loss} C={C:g}": lambda loss=loss, C=C: mm.LinearSVC(C, loss=loss).fit(*small)
+        f"LinearSVC {loss} C={C:g}": lambda loss=loss, C=C: mm.LinearSVC(C=C, loss=loss).fit(*small)
         for loss in ("hinge", "squared_hinge")
         for C in (0.01, 1.0, 100.0)
     }
@@ -107,18 +107,26 @@ def fits() -> dict[str, Callable[[], Any]]:
         f"KernelSVC C={C:g}": lambda C=C: mm.KernelSVC(C=C).fit(*small) for C in (0.01, 1.0, 100.0)
     }
     return out | {
-        "LinearSVC 50 rows": lambda: mm.LinearSVC().fit(*rows(50)),
-        "LinearSVC 1000 rows": lambda: mm.LinearSVC().fit(*rows(1000)),
-        "LinearSVC 5000 rows": lambda: mm.LinearSVC(0.1).fit(*large),
-        "LinearSVC sparse": lambda: mm.LinearSVC().fit(*wide),
-        "LinearSVC four classes": lambda: mm.LinearSVC().fit(*many),
-        "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr").fit(*many),
-        "LinearSVC free intercept": lambda: mm.LinearSVC(penalize_intercept=False).fit(*small),
-        "LinearSVC coordinates": lambda: mm.LinearSVC(solver=solvers.DualCoordinate()).fit(*large),
-        "LinearSVC planes": lambda: mm.LinearSVC(0.1, solver=solvers.CuttingPlane()).fit(*large),
+        "LinearSVC 50 rows": lambda: mm.LinearSVC(loss="hinge").fit(*rows(50)),
+        "LinearSVC 1000 rows": lambda: mm.LinearSVC(loss="hinge").fit(*rows(1000)),
+        "LinearSVC 5000 rows": lambda: mm.LinearSVC(C=0.1, loss="hinge").fit(*large),
+        "LinearSVC sparse": lambda: mm.LinearSVC(loss="hinge").fit(*wide),
+        "LinearSVC four classes": lambda: mm.LinearSVC(loss="hinge").fit(*many),
+        "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr", loss="hinge").fit(*many),
+        "LinearSVC free intercept": lambda: mm.LinearSVC(
+            penalize_intercept=False, loss="hinge"
+        ).fit(*small),
+        "LinearSVC coordinates": lambda: mm.LinearSVC(
+            solver=solvers.DualCoordinate(), loss="hinge"
+        ).fit(*large),
+        "LinearSVC planes": lambda: mm.LinearSVC(
+            C=0.1, solver=solvers.CuttingPlane(), loss="hinge"
+        ).fit(*large),
         "LinearSVR": lambda: mm.LinearSVR(epsilon=0.1).fit(*line),
         "LinearSVR squared": lambda: mm.LinearSVR(epsilon=0.1, loss=squared).fit(*line),
-        "LinearSVCCV": lambda: mm.LinearSVCCV(Cs=[0.01, 1.0, 100.0], cv=3).fit(*small),
+        "LinearSVCCV": lambda: mm.LinearSVCCV(Cs=[0.01, 1.0, 100.0], cv=3, loss="hinge").fit(
+            *small
+        ),
         "MeasureSVC f1": lambda: mm.MeasureSVC(measure="f1").fit(*rows(400)),
         "MeasureSVC roc_auc": lambda: mm.MeasureSVC(measure="roc_auc").fit(*rows(400)),
         "RankSVM": lambda: mm.RankSVM().fit(*queries()[:2], groups=queries()[2]),

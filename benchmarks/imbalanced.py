@@ -63,7 +63,7 @@ def estimator(method: str, C: float) -> Any:
 
     if method == "MeasureSVC":
         return MeasureSVC("f1", C=C)
-    return TunedThresholdClassifierCV(LinearSVC(C), scoring="f1")
+    return TunedThresholdClassifierCV(LinearSVC(C=C, loss="hinge"), scoring="f1")
 
 
 def quality(name: str, method: str, quick: bool) -> Cell:

@@ -35,7 +35,7 @@ def sizes(bench: Bench) -> Cell:
     for n in (1000, 3000) if bench.quick else SIZES:
         some = problem.rows(order[:n])
         began = cpu()
-        svc = LinearSVC(C=1e4 / n, tol=TOL, solver=CuttingPlane()).fit(some.X, some.y)
+        svc = LinearSVC(C=1e4 / n, tol=TOL, solver=CuttingPlane(), loss="hinge").fit(some.X, some.y)
         out[str(n)] = {
             "iterations": svc.n_iter_,
             "gap": svc.gap_,
@@ -58,13 +58,17 @@ def compare(name: str, bench: Bench) -> Cell:
     tuning = {}
     for C_mean in GRID[::2] if bench.quick else GRID:
         watch = Watch(3.0 if bench.quick else TUNE_LIMIT)
-        svc = LinearSVC(C=C_mean / train.n, tol=TOL, callbacks=[watch]).fit(train.X, train.y)
+        svc = LinearSVC(C=C_mean / train.n, tol=TOL, callbacks=[watch], loss="hinge").fit(
+            train.X, train.y
+        )
         tuning[f"{C_mean:g}"] = {"accuracy": svc.score(held.X, held.y), "gap": svc.gap_}
     chosen = float(max(tuning, key=lambda k: tuning[k]["accuracy"]))
     out: Cell = {"tuning": tuning, "C_mean": chosen}
     for method, solver in (("OCA", CuttingPlane()), ("CPA", CuttingPlane(line_search=False))):
         watch = Watch(3.0 if bench.quick else FIT_LIMIT)
-        svc = LinearSVC(C=chosen / problem.n, tol=TOL, solver=solver, callbacks=[watch])
+        svc = LinearSVC(
+            C=chosen / problem.n, tol=TOL, solver=solver, callbacks=[watch], loss="hinge"
+        )
         began = cpu()
         svc.fit(problem.X, problem.y)
         out[method] = {

@@ -78,7 +78,7 @@ def fit_bags(method: str, C: float, bags: Any, y: Any, where: Any) -> Callable[[
         svm = LatentStructuredSVM(MultipleInstance(), C).fit(bags, y)
         return lambda new: np.array([svm.task_.decision(x, svm.coef_) for x in new])
     if method == "mean of the bag":
-        svc = LinearSVC(C=C).fit(_means(bags), y)
+        svc = LinearSVC(C=C, loss="hinge").fit(_means(bags), y)
         return lambda new: svc.decision_function(_means(new))
     counts = [x.shape[0] for x in bags]
     labels = np.repeat(y, counts)
@@ -86,7 +86,7 @@ def fit_bags(method: str, C: float, bags: Any, y: Any, where: Any) -> Callable[[
         starts = np.cumsum(counts) - counts
         labels = np.zeros(sum(counts), dtype=int)
         labels[[s + h for s, h in zip(starts, where, strict=True) if h is not None]] = 1
-    each = LinearSVC(C=C).fit(sp.vstack(bags, format="csr"), labels)
+    each = LinearSVC(C=C, loss="hinge").fit(sp.vstack(bags, format="csr"), labels)
     return lambda new: np.array([each.decision_function(x).max() for x in new])
 
 

@@ -101,7 +101,9 @@ def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
 
         def fit() -> tuple[Any, Watch]:
             watch = Watch(limit)
-            return LinearSVC(C=C, tol=tol, callbacks=[watch]).fit(problem.X, problem.y), watch
+            return LinearSVC(C=C, tol=tol, callbacks=[watch], loss="hinge").fit(
+                problem.X, problem.y
+            ), watch
 
         # a forked process copies pages on first write: exclude this from the measured time
         warm(problem)

@@ -101,9 +101,9 @@ def cell(spec: Cell, bench: Bench) -> Cell:
     path, n = Path(spec["path"]), spec["n"]
     data = maxmargin.data.open(path)
     counted = Counted(data)
-    LinearSVC(C=1.0).fit(data.design.block(0, 2000).X, np.asarray(data.y[0:2000]))
+    LinearSVC(C=1.0, loss="hinge").fit(data.design.block(0, 2000).X, np.asarray(data.y[0:2000]))
     before, bare = Anonymous.now(), [bare_pass(path, spec["features"])]
-    svc = LinearSVC(C=C_MEAN / n)
+    svc = LinearSVC(C=C_MEAN / n, loss="hinge")
     with Watched() as memory:
         began, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
         svc.fit(data)

@@ -118,7 +118,9 @@ def fitted_scorer(method: str, C: float, X: Any, y: Any) -> tuple[Any, float, An
     from maxmargin import LinearSVC, MeasureSVC
 
     if method.startswith("LinearSVC"):
-        est = LinearSVC(C, class_weight="balanced" if "balanced" in method else None)
+        est = LinearSVC(
+            C=C, class_weight="balanced" if "balanced" in method else None, loss="hinge"
+        )
     else:
         est = MeasureSVC(method[method.index("(") + 1 : method.index(")")], C=C)
     est.fit(X, y)

@@ -54,7 +54,7 @@ def _model(method: str) -> Any:
     from maxmargin import LinearSVC
     from maxmargin.solvers import CuttingPlane
 
-    return LinearSVC(C, solver=CuttingPlane() if "Plane" in method else "auto")
+    return LinearSVC(C=C, solver=CuttingPlane() if "Plane" in method else "auto", loss="hinge")
 
 
 def _resident(name: str) -> int:

@@ -74,7 +74,7 @@ def _theirs(X: Any, y: Any, k: int, gamma: float, C: float, solver: str) -> tupl
         linear = Liblinear(C=C, loss="hinge", random_state=0).fit(Z, y)
         extra["converged"] = bool(linear.n_iter_ < linear.max_iter)
     else:
-        linear = LinearSVC(C, penalize_intercept=False).fit(Z, y)
+        linear = LinearSVC(C=C, penalize_intercept=False, loss="hinge").fit(Z, y)
         extra["gap"] = linear.gap_
     coef = features.normalization_.T @ linear.coef_[0]
     return features.components_, coef, float(linear.intercept_[0]), extra

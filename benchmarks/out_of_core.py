@@ -137,8 +137,10 @@ def train(path: Path, n: int, limit: int) -> Cell:
     limited(limit)
     data = maxmargin.data.open(path)
     counted = Counted(data)
-    svc = LinearSVC(C=C_MEAN / n)
-    LinearSVC(C=1.0, max_iter=2).fit(data.design.block(0, 2000).X, np.asarray(data.y[0:2000]))
+    svc = LinearSVC(C=C_MEAN / n, loss="hinge")
+    LinearSVC(C=1.0, max_iter=2, loss="hinge").fit(
+        data.design.block(0, 2000).X, np.asarray(data.y[0:2000])
+    )
     before = Anonymous.now()
     with Anonymous() as memory:
         began = time.perf_counter()
@@ -179,13 +181,15 @@ def refit(first: int, more: int) -> Cell:
     from maxmargin import LinearSVC
 
     with on_disk(batches(first)) as path:
-        svc = LinearSVC(C=C_MEAN / first, warm_start=True).fit(maxmargin.data.open(path))
+        svc = LinearSVC(C=C_MEAN / first, warm_start=True, loss="hinge").fit(
+            maxmargin.data.open(path)
+        )
         before = svc.n_iter_
         maxmargin.data.open(path).append(batches(more, start=first))
         whole, again = maxmargin.data.open(path), maxmargin.data.open(path)
         warm, cold = Counted(whole), Counted(again)
         svc.fit(whole)
-        fresh = LinearSVC(C=C_MEAN / first).fit(again)
+        fresh = LinearSVC(C=C_MEAN / first, loss="hinge").fit(again)
         n = first + more
         return {
             "first": first, "more": more, "before": before, "warm": svc.n_iter_, "cold": fresh.n_iter_,

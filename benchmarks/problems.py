@@ -100,7 +100,7 @@ def warm(problem: Problem) -> None:
     from maxmargin import LinearSVC
 
     some = problem.some()
-    LinearSVC(C=1e-2, tol=1e-2, max_iter=30).fit(some.X, some.y)
+    LinearSVC(C=1e-2, tol=1e-2, max_iter=30, loss="hinge").fit(some.X, some.y)
 
 
 class Watch:

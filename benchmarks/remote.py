@@ -50,7 +50,7 @@ def _fit(rows: Any, solver: str, n: int) -> tuple[Any, Cell]:
     Store.reset()
     began, cpu = time.perf_counter(), time.process_time()
     chosen = CuttingPlane() if solver == "cutting planes" else DualCoordinate()
-    svc = LinearSVC(C=1.0 / n, solver=chosen, tol=1e-2).fit(rows)
+    svc = LinearSVC(C=1.0 / n, solver=chosen, tol=1e-2, loss="hinge").fit(rows)
     gets = list(Store.gets)
     columns = [name for name, _ in gets if ".label." in name or ".weight." in name]
     features = [size for name, size in gets if name.endswith(".bin") and name not in columns]

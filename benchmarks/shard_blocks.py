@@ -91,7 +91,7 @@ def fit(stored: Any, C: float, blocks: int, engine: Any) -> Cell:
     counts = Counts(engine, stored.shape[1] + 1)
     cpu, wall = family_cpu(), time.perf_counter()
     svc = LinearSVC(
-        C, loss="hinge", tol=TOL, solver=solver_of(blocks), engine=engine, max_seconds=LIMIT
+        C=C, loss="hinge", tol=TOL, solver=solver_of(blocks), engine=engine, max_seconds=LIMIT
     ).fit(stored)
     return {
         "wall": time.perf_counter() - wall, "cpu": family_cpu() - cpu, "gap": svc.gap_,

@@ -56,7 +56,7 @@ def ours(kind: str, C: float, tol: float = PRECISION) -> Any:
     if "SVR" in kind:
         loss = "squared_epsilon_insensitive" if "squared" in kind else "epsilon_insensitive"
         return mm.LinearSVR(C=C, tol=tol, loss=loss, epsilon=EPSILON)
-    return mm.LinearSVC(C, tol=tol, loss="squared_hinge" if "squared" in kind else "hinge")
+    return mm.LinearSVC(C=C, tol=tol, loss="squared_hinge" if "squared" in kind else "hinge")
 
 
 def theirs(kind: str, C: float, tol: float) -> Any:
@@ -155,7 +155,7 @@ def _search() -> Cell:
     inner = theirs("LinearSVC, hinge", 1.0, 1e-4)
     found = times(
         {
-            "ours": lambda: mm.LinearSVCCV(Cs=Cs, cv=5).fit(X, y),
+            "ours": lambda: mm.LinearSVCCV(Cs=Cs, cv=5, loss="hinge").fit(X, y),
             "theirs": lambda: GridSearchCV(inner, {"C": Cs}, cv=5).fit(X, y),
         }
     )

@@ -240,6 +240,7 @@ def fit(name: str, C: float, balanced: bool, quick: bool) -> Cell:
         max_iter=limit,
         max_seconds=300.0 if name == "stream" else None,
         tol=1e-3,
+        loss="hinge",
     ).fit(X, y)
     seconds, peak = cpu() - began, peak_memory_gb()
     history = svc.history_

@@ -40,10 +40,10 @@ def run_cell(spec: Cell, bench: Bench) -> Cell:
     everything = spec["n"] > len(rows)
     rows = np.arange(len(y)) if everything else np.sort(rows[: spec["n"]])
     few = splice.design(letters[:500], quick=True)  # loads compiled functions
-    LinearSVC(solver=CuttingPlane(space="rows"), max_iter=5).fit(few, y[:500])
+    LinearSVC(solver=CuttingPlane(space="rows"), max_iter=5, loss="hinge").fit(few, y[:500])
     X = splice.design(letters[rows], bench.quick)
     began = cpu()
-    svc = LinearSVC(C=C, solver=CuttingPlane(space="rows"), tol=1e-3).fit(X, y[rows])
+    svc = LinearSVC(C=C, solver=CuttingPlane(space="rows"), tol=1e-3, loss="hinge").fit(X, y[rows])
     cell: Cell = {
         "strings": len(rows),
         "iterations": svc.n_iter_,

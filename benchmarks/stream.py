@@ -105,14 +105,16 @@ def choose(name: str, data: Data) -> Cell:
     for C in CS[name]:
         if name == "covtype":
             rows = np.flatnonzero(~held)
-            svc = LinearSVC(C=C).fit(design.take(rows), y[rows])
+            svc = LinearSVC(C=C, loss="hinge").fit(design.take(rows), y[rows])
             scores[C] = accuracy_score(y[held], svc.predict(other))
         else:
-            svc = LinearSVC(C=C, tol=1e-2, solver=stream).fit(design, y)
+            svc = LinearSVC(C=C, tol=1e-2, solver=stream, loss="hinge").fit(design, y)
             scores[C] = average_precision_score(held, svc.decision_function(other))
     C = max(scores, key=lambda C: scores[C])
     solver = "auto" if name == "covtype" else stream
-    best = LinearSVC(C=C, tol=1e-5 if name == "covtype" else 1e-4, solver=solver).fit(design, y)
+    best = LinearSVC(C=C, tol=1e-5 if name == "covtype" else 1e-4, solver=solver, loss="hinge").fit(
+        design, y
+    )
     return {
         "C": C,
         "scores": {f"{C:g}": s for C, s in scores.items()},
@@ -128,10 +130,12 @@ def fit(name: str, options: Any, C: float, data: Data, max_iter: int | None = No
 
     design, y, *_ = data
     solver: Any = CuttingPlane() if options is None else DualCoordinate(**options)
-    LinearSVC(C=C, solver=solver, max_iter=60).fit(_Rows(design, 0, 600), y[:600])  # compile first
+    LinearSVC(C=C, solver=solver, max_iter=60, loss="hinge").fit(
+        _Rows(design, 0, 600), y[:600]
+    )  # compile first
     counting = Counting(design)
     began = cpu()
-    svc = LinearSVC(C=C, tol=TOL, solver=solver, max_seconds=LIMIT, max_iter=max_iter)
+    svc = LinearSVC(C=C, tol=TOL, solver=solver, max_seconds=LIMIT, max_iter=max_iter, loss="hinge")
     svc.fit(counting, y)
     return {
         "F": svc.objective_,
@@ -152,9 +156,9 @@ def once(keep: int, ordered: bool, C: float, data: Data) -> Cell:
     design, y, *_ = data
     n = design.shape[0]
     order = np.arange(n) if ordered else np.random.default_rng(0).permutation(n)
-    svc = LinearSVC(C=C, max_support=keep)
+    svc = LinearSVC(C=C, max_support=keep, loss="hinge")
     svc.partial_fit(design.take(order[:600]), y[order[:600]], classes=[-1, 1])
-    svc = LinearSVC(C=C, max_support=keep)
+    svc = LinearSVC(C=C, max_support=keep, loss="hinge")
     began = cpu()
     for lo in range(0, n, 5000):
         rows = order[lo : lo + 5000]

@@ -70,7 +70,7 @@ class Recorded:
 
 def draw_bounds() -> None:
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(C=1.0, tol=1e-3, solver=CuttingPlane()).fit(scale(X), y)
+    svc = LinearSVC(C=1.0, tol=1e-3, solver=CuttingPlane(), loss="hinge").fit(scale(X), y)
     upper = np.array([record["objective"] for record in svc.history_])
     lower = np.array([record["lower_bound"] for record in svc.history_])
     step = np.arange(1, len(upper) + 1)

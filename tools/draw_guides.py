@@ -49,7 +49,7 @@ def digits() -> tuple[Any, Any]:
 
 def draw_linear() -> None:
     X, y = make_blobs(80, centers=[[-1.6, -0.8], [1.2, 1.0]], cluster_std=0.9, random_state=2)
-    svc = LinearSVC(C=1.0).fit(X, y)
+    svc = LinearSVC(C=1.0, loss="hinge").fit(X, y)
     figure, ax = axes(5.4, 3.6)
     x = np.array([X[:, 0].min() - 0.5, X[:, 0].max() + 0.5])
     (a, b), c = svc.coef_[0], svc.intercept_[0]
@@ -70,7 +70,7 @@ def draw_solvers() -> None:
     X, y = digits()
     figure, ax = axes()
     for solver, color in ((DualCoordinate(), BLUE), (Newton(), GREEN), (CuttingPlane(), GRAY)):
-        svc = LinearSVC(C=0.01, tol=1e-4, solver=solver).fit(X, y < 5)
+        svc = LinearSVC(C=0.01, tol=1e-4, solver=solver, loss="hinge").fit(X, y < 5)
         passes = [record["oracle_calls"] for record in svc.history_]
         gaps = [record["gap"] for record in svc.history_]
         ax.semilogy(passes, gaps, "o-", markersize=3, color=color, label=type(solver).__name__)
@@ -132,7 +132,7 @@ def draw_watching() -> None:
     X, y = digits()
     watch = ValidationScore(X[1200:], y[1200:])
     solver = CuttingPlane()
-    svc = LinearSVC(C=0.01, solver=solver, callbacks=[watch]).fit(X[:1200], y[:1200])
+    svc = LinearSVC(C=0.01, solver=solver, callbacks=[watch], loss="hinge").fit(X[:1200], y[:1200])
     figure, ax = axes()
     ax.semilogy([record["gap"] for record in svc.history_], color=BLUE)
     ax.set(xlabel="iteration", ylim=(5e-4, 1.5))
@@ -150,8 +150,8 @@ def draw_checkpoints() -> None:
     settings: dict[str, Any] = {"C": 0.01, "solver": CuttingPlane(), "checkpoint": file}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        killed = LinearSVC(**settings, max_iter=25).fit(X, y)
-    resumed = LinearSVC(**settings).fit(X, y, resume_from=file)
+        killed = LinearSVC(**settings, max_iter=25, loss="hinge").fit(X, y)
+    resumed = LinearSVC(**settings, loss="hinge").fit(X, y, resume_from=file)
     figure, ax = axes()
     for fit, color, name in ((resumed, BLUE, "resumed"), (killed, "k", "until it was stopped")):
         steps = [record["iteration"] for record in fit.history_]
@@ -170,7 +170,7 @@ def batches() -> Iterator[tuple[Any, Any]]:
 
 def draw_out_of_core() -> None:
     dataset = data.write(tempfile.mkdtemp(), batches())
-    svc = LinearSVC(C=1.0, solver=CuttingPlane()).fit(dataset)
+    svc = LinearSVC(C=1.0, solver=CuttingPlane(), loss="hinge").fit(dataset)
     passes = [record["oracle_calls"] for record in svc.history_]
     figure, ax = axes()
     upper = [record["objective"] for record in svc.history_]

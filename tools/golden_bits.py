@@ -121,33 +121,41 @@ for name, solver in {
         )
 FITS |= {
     "LinearSVC planes at rows": lambda: mm.LinearSVC(
-        C=3.0, solver=solvers.CuttingPlane(space="rows")
+        C=3.0, solver=solvers.CuttingPlane(space="rows"), loss="hinge"
     ).fit(*sparse()),
-    "LinearSVC sparse": lambda: mm.LinearSVC(C=3.0).fit(*sparse()),
-    "LinearSVC float32": lambda: mm.LinearSVC().fit(rows()[0].astype(np.float32), rows()[1]),
-    "LinearSVC free intercept": lambda: mm.LinearSVC(penalize_intercept=False).fit(*rows()),
-    "LinearSVC Crammer-Singer": lambda: mm.LinearSVC().fit(*rows(K=4)),
-    "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr").fit(*rows(K=4)),
-    "LinearSVC costs": lambda: mm.LinearSVC(cost=2.0 - 2.0 * np.eye(3)).fit(*rows(K=3)),
-    "LinearSVC balanced": lambda: mm.LinearSVC(class_weight="balanced").fit(*rows()),
-    "LinearSVC weights": lambda: mm.LinearSVC().fit(
+    "LinearSVC sparse": lambda: mm.LinearSVC(C=3.0, loss="hinge").fit(*sparse()),
+    "LinearSVC float32": lambda: mm.LinearSVC(loss="hinge").fit(
+        rows()[0].astype(np.float32), rows()[1]
+    ),
+    "LinearSVC free intercept": lambda: mm.LinearSVC(penalize_intercept=False, loss="hinge").fit(
+        *rows()
+    ),
+    "LinearSVC Crammer-Singer": lambda: mm.LinearSVC(loss="hinge").fit(*rows(K=4)),
+    "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr", loss="hinge").fit(*rows(K=4)),
+    "LinearSVC costs": lambda: mm.LinearSVC(
+        cost=2.0 - 2.0 * np.eye(3), multi_class="crammer_singer"
+    ).fit(*rows(K=3)),
+    "LinearSVC balanced": lambda: mm.LinearSVC(class_weight="balanced", loss="hinge").fit(*rows()),
+    "LinearSVC weights": lambda: mm.LinearSVC(loss="hinge").fit(
         *rows(), sample_weight=np.linspace(0.0, 2.0, 200)
     ),
     "LinearSVC prior": lambda: mm.LinearSVC(
-        prior=mm.GaussianPrior(np.linspace(-1, 1, 12), np.linspace(0.5, 2, 12))
+        prior=mm.GaussianPrior(np.linspace(-1, 1, 12), np.linspace(0.5, 2, 12)), loss="hinge"
     ).fit(*rows()),
-    "LinearSVC signs": lambda: mm.LinearSVC(nonnegative=[0, 1], nonpositive=[2]).fit(*rows()),
-    "LinearSVC threads": lambda: mm.LinearSVC(solver=solvers.CuttingPlane(), n_jobs=2).fit(
-        *rows(5000)
+    "LinearSVC signs": lambda: mm.LinearSVC(nonnegative=[0, 1], nonpositive=[2], loss="hinge").fit(
+        *rows()
     ),
+    "LinearSVC threads": lambda: mm.LinearSVC(
+        solver=solvers.CuttingPlane(), n_jobs=2, loss="hinge"
+    ).fit(*rows(5000)),
     "LinearSVC processes": lambda: mm.LinearSVC(
-        solver=solvers.CuttingPlane(), engine="processes", n_jobs=2
+        solver=solvers.CuttingPlane(), engine="processes", n_jobs=2, loss="hinge"
     ).fit(*rows(3000)),
     "LinearSVR": lambda: mm.LinearSVR(epsilon=0.1).fit(rows()[0], rows()[0] @ np.arange(12.0)),
     "LinearSVR squared": lambda: mm.LinearSVR(loss="squared_epsilon_insensitive").fit(
         rows()[0], rows()[0] @ np.arange(12.0)
     ),
-    "LinearSVCCV": lambda: mm.LinearSVCCV(Cs=[0.01, 1.0, 100.0], cv=3).fit(*rows()),
+    "LinearSVCCV": lambda: mm.LinearSVCCV(Cs=[0.01, 1.0, 100.0], cv=3, loss="hinge").fit(*rows()),
     "RankSVM pairs": lambda: mm.RankSVM().fit(*_queries()[:2], groups=_queries()[2]),
     "RankSVM map": lambda: mm.RankSVM(loss="map").fit(
         _queries()[0], np.minimum(1, _queries()[1]), groups=_queries()[2]
@@ -170,13 +178,13 @@ for measure in ("error", "balanced_error", "f1", "prbep", "roc_auc", "kld", "q")
 
 @fit("svc_path")
 def _path() -> Any:
-    return list(mm.svc_path(*rows(), Cs=[0.1, 1.0, 10.0]))
+    return list(mm.svc_path(*rows(), Cs=[0.1, 1.0, 10.0], loss="hinge"))
 
 
 @fit("partial_fit")
 def _stream() -> Any:
     X, y = rows(600)
-    svc = mm.LinearSVC()
+    svc = mm.LinearSVC(loss="hinge")
     for k in range(0, 600, 200):
         svc.partial_fit(X[k : k + 200], y[k : k + 200], classes=[0, 1])
     return svc
@@ -188,7 +196,7 @@ def _disk() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows"
         data.write(path, [(X, y)])
-        return mm.LinearSVC().fit(data.open(path))
+        return mm.LinearSVC(loss="hinge").fit(data.open(path))
 
 
 @fit("resumed")
@@ -199,8 +207,10 @@ def _resumed() -> Any:
         keep = mm.Checkpoint(path, seconds=None, iterations=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mm.LinearSVC(solver=solvers.CuttingPlane(), max_iter=5, checkpoint=keep).fit(X, y)
-        return mm.LinearSVC(solver=solvers.CuttingPlane()).fit(X, y, resume_from=path)
+            mm.LinearSVC(
+                solver=solvers.CuttingPlane(), max_iter=5, checkpoint=keep, loss="hinge"
+            ).fit(X, y)
+        return mm.LinearSVC(solver=solvers.CuttingPlane(), loss="hinge").fit(X, y, resume_from=path)
 
 
 for name, loss in {

@@ -42,14 +42,17 @@ def curve(problem: Problem, C: float, who: str) -> Iterator[tuple[float, float]]
 
     plane = None if who == "LinearSVC" else CuttingPlane(line_search=who == "OCA")
     watch, few = Watch(LIMIT), problem.some()
-    LinearSVC(C, fit_intercept=False, solver=plane or "auto", max_iter=100).fit(few.X, few.y)
+    LinearSVC(C=C, fit_intercept=False, solver=plane or "auto", max_iter=100, loss="hinge").fit(
+        few.X, few.y
+    )
     svc = LinearSVC(
-        C,
+        C=C,
         tol=1e-4,
         fit_intercept=False,
         solver=plane or "auto",
         callbacks=[watch],
         max_seconds=10 * LIMIT,
+        loss="hinge",
     )
     watch.began = cpu()
     svc.fit(problem.X, problem.y)
@@ -176,7 +179,9 @@ def contest(name: str, n: int, who: str, C: float) -> Cell:
         from maxmargin.solvers import CuttingPlane
 
         how = CuttingPlane() if who == "OCA" else "auto"
-        svc = LinearSVC(C, tol=1e-2, fit_intercept=False, solver=how, callbacks=[Watch(CONTEST)])
+        svc = LinearSVC(
+            C=C, tol=1e-2, fit_intercept=False, solver=how, callbacks=[Watch(CONTEST)], loss="hinge"
+        )
     began = cpu()
     svc.fit(problem.X, problem.y)
     seconds = cpu() - began

@@ -51,7 +51,9 @@ def warm(problem: Problem) -> None:
     problems.warm(problem)
     few = problem.some()
     for how in (CuttingPlane(), CuttingPlane(line_search=False)):
-        LinearSVC(1e-2, fit_intercept=False, solver=how, max_iter=5).fit(few.X, few.y)
+        LinearSVC(C=1e-2, fit_intercept=False, solver=how, max_iter=5, loss="hinge").fit(
+            few.X, few.y
+        )
 
 
 def size(name: str, bench: Bench) -> int:
@@ -166,7 +168,7 @@ def _fit_threads(name: str, n: int | None) -> Cell:
     fits = {}
     for _ in range(3):
         for k in seconds:
-            svc = LinearSVC(C, fit_intercept=False, solver=CuttingPlane(), n_jobs=k)
+            svc = LinearSVC(C=C, fit_intercept=False, solver=CuttingPlane(), n_jobs=k, loss="hinge")
             began = time.perf_counter()
             fits[k] = svc.fit(problem.X, problem.y)
             seconds[k].append(time.perf_counter() - began)

@@ -94,9 +94,11 @@ def watched(problem: Problem, C: float, limit: float, how: Any, tol: float) -> C
 
     few, settings = problem.some(), {"fit_intercept": False, "solver": how}
     # the same settings load the same compiled functions
-    LinearSVC(C * problem.n / few.n, tol=tol, max_iter=100, **settings).fit(few.X, few.y)
+    LinearSVC(C=C * problem.n / few.n, tol=tol, max_iter=100, **settings, loss="hinge").fit(
+        few.X, few.y
+    )
     watch = Watch(limit)
-    svc = LinearSVC(C, tol=tol, callbacks=[watch], **settings)
+    svc = LinearSVC(C=C, tol=tol, callbacks=[watch], **settings, loss="hinge")
     watch.began = began = cpu()
     svc.fit(problem.X, problem.y)
     seconds, whole = cpu() - began, svc.history_[-1]["elapsed"]

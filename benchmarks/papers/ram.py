@@ -58,11 +58,13 @@ def _once(name: str, most: int) -> Cell:
     # in random order, as the paper asks for
     problem = problem.rows(np.random.default_rng(0).permutation(problem.n))
     C = C_MEAN / problem.n
-    one = LinearSVC(C, fit_intercept=False, solver=DualCoordinate(schedule="one_pass"))
+    one = LinearSVC(
+        C=C, fit_intercept=False, solver=DualCoordinate(schedule="one_pass"), loss="hinge"
+    )
     began = cpu()
     one.fit(problem.X, problem.y)
     seconds = cpu() - began
-    best = LinearSVC(C, tol=1e-4, fit_intercept=False).fit(problem.X, problem.y)
+    best = LinearSVC(C=C, tol=1e-4, fit_intercept=False, loss="hinge").fit(problem.X, problem.y)
     over = [problem.objective(svc, C) / best.lower_bound_ - 1.0 for svc in (one, best)]
     return {"rows": problem.n, "over": over[0], "gap": one.gap_, "seconds": seconds}
 
@@ -182,7 +184,7 @@ def _race(name: str, most: int) -> Cell:
 
     problem = load(name, most)
     X, y, C = problem.X, problem.y, C_MEAN / problem.n
-    best = LinearSVC(C, tol=1e-5, fit_intercept=False).fit(X, y).objective_
+    best = LinearSVC(C=C, tol=1e-5, fit_intercept=False, loss="hinge").fit(X, y).objective_
     levels = [(1 + level) * best for level in LEVELS]
     next(coordinate.timed(X[:100], y[:100], C, 1))  # compiles
     own = ((s, peers.objective(problem, w, C)) for s, w in coordinate.timed(X, y, C, EPOCHS[-1]))
@@ -199,9 +201,11 @@ def _race(name: str, most: int) -> Cell:
     default: list[float | None] = []
     for level in LEVELS:
         few = problem.some()
-        LinearSVC(C * problem.n / few.n, tol=level, fit_intercept=False).fit(few.X, few.y)
+        LinearSVC(C=C * problem.n / few.n, tol=level, fit_intercept=False, loss="hinge").fit(
+            few.X, few.y
+        )
         began = cpu()
-        LinearSVC(C, tol=level, fit_intercept=False).fit(X, y)
+        LinearSVC(C=C, tol=level, fit_intercept=False, loss="hinge").fit(X, y)
         default.append(cpu() - began)
     return out | {"default": default}
 
@@ -280,7 +284,7 @@ def _pairs(name: str, n: int, C_mean: float) -> Cell:
         problem = load(name, n)
         X, y = problem.X.toarray(), np.asarray(problem.y, dtype=np.int64)
     X, K, C = np.ascontiguousarray(X, dtype=float), int(y.max()) + 1, C_mean / n
-    best = LinearSVC(C, tol=1e-5, fit_intercept=False).fit(X, y).objective_
+    best = LinearSVC(C=C, tol=1e-5, fit_intercept=False, loss="hinge").fit(X, y).objective_
     runs = {p: coordinate.classes(X, y, K, C, p, MARKS) for p in (False, True)}
     return {"F*": best, "single": runs[False], "pairs": runs[True]}
 
@@ -425,11 +429,12 @@ def _signed(n: int) -> Cell:
     fits = {}
     for name, how in (("coordinates", DualCoordinate()), ("cutting planes", CuttingPlane())):
         svc = LinearSVC(
-            C_MEAN / problem.n,
+            C=C_MEAN / problem.n,
             tol=1e-3,
             fit_intercept=False,
             nonnegative=list(range(problem.X.shape[1])),
             solver=how,
+            loss="hinge",
         ).fit(problem.X, problem.y)
         fits[name] = {
             "F": svc.objective_,
@@ -473,7 +478,9 @@ def _shifted(n: int) -> Cell:
     center, root = rng.normal(scale=0.1, size=d), rng.normal(size=(d, d)) / d**0.5
     covariance = root @ root.T + 0.1 * np.eye(d)
     prior = GaussianPrior(mean=center, covariance=covariance)
-    svc = LinearSVC(C, tol=1e-4, fit_intercept=False, prior=prior).fit(problem.X, problem.y)
+    svc = LinearSVC(C=C, tol=1e-4, fit_intercept=False, prior=prior, loss="hinge").fit(
+        problem.X, problem.y
+    )
     w = svc.coef_.ravel()
     # F by hand: the Mahalanobis distance to the center, and the loss of w
     loss = binary_objective(w, 0.0, problem.X, np.sign(problem.y), C) - 0.5 * float(w @ w)

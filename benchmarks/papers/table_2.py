@@ -27,9 +27,9 @@ def one_slack(name: str, n: int, *, default: bool = False) -> Cell:
     how = "auto" if default else structured.solver("1-slack")
     fixed: dict[str, Any] = {"fit_intercept": False, "solver": how, "tol": RiskEpsilon(n * EPSILON)}
     few = problem.some()  # loads the compiled functions
-    LinearSVC(C * n / few.n, max_iter=5, **fixed).fit(few.X, few.y)
+    LinearSVC(C=C * n / few.n, max_iter=5, **fixed, loss="hinge").fit(few.X, few.y)
     watch = Watch(peers.LIMIT)
-    svc = LinearSVC(C, callbacks=[watch], **fixed)
+    svc = LinearSVC(C=C, callbacks=[watch], **fixed, loss="hinge")
     watch.began = began = cpu()
     svc.fit(problem.X, problem.y)
     return {

@@ -82,7 +82,7 @@ def samples(n):
 stream = datasets.IterableDataset.from_generator(samples, gen_kwargs={"n": 4000}).with_format(
     "numpy"
 )
-svc = LinearSVC(C=1.0)
+svc = LinearSVC(C=1.0, loss="hinge")
 whole = []
 for batch in stream.iter(batch_size=500):
     svc.partial_fit(np.asarray(batch["x"]), batch["y"], classes=[0, 1])
@@ -90,7 +90,7 @@ for batch in stream.iter(batch_size=500):
 X_all = np.concatenate([np.asarray(batch["x"]) for batch in whole])
 y_all = np.concatenate([batch["y"] for batch in whole])
 accuracy = svc.score(X_all, y_all)
-reference = LinearSVC(C=1.0).fit(X_all, y_all).score(X_all, y_all)
+reference = LinearSVC(C=1.0, loss="hinge").fit(X_all, y_all).score(X_all, y_all)
 assert accuracy > reference - 0.01
 print(
     f"a tagger from token columns; a stream of {len(X_all)} samples in {len(whole)} batches: accuracy "

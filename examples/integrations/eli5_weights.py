@@ -46,7 +46,7 @@ for cls in (LinearSVR, RankSVM):
 
 data = load_breast_cancer()
 X = scale(data.data)
-svc = LinearSVC().fit(X, data.target)
+svc = LinearSVC(loss="hinge").fit(X, data.target)
 explained = eli5.explain_weights(svc, feature_names=list(data.feature_names), top=5)
 print(eli5.format_as_text(explained, show=("targets",)))
 found = explained.targets[0].feature_weights

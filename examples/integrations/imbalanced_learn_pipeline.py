@@ -34,11 +34,13 @@ problems = {
     "two clusters": {"n_clusters_per_class": 2, "class_sep": 1.2},
 }
 models = {
-    "LinearSVC": LinearSVC(),
-    "LinearSVC, balanced": LinearSVC(class_weight="balanced"),
-    "undersampling": make_pipeline(RandomUnderSampler(random_state=0), LinearSVC()),
-    "SMOTE": make_pipeline(StandardScaler(), SMOTE(random_state=0), LinearSVC()),
-    "balanced bagging": BalancedBaggingClassifier(LinearSVC(), n_estimators=10, random_state=0),
+    "LinearSVC": LinearSVC(loss="hinge"),
+    "LinearSVC, balanced": LinearSVC(class_weight="balanced", loss="hinge"),
+    "undersampling": make_pipeline(RandomUnderSampler(random_state=0), LinearSVC(loss="hinge")),
+    "SMOTE": make_pipeline(StandardScaler(), SMOTE(random_state=0), LinearSVC(loss="hinge")),
+    "balanced bagging": BalancedBaggingClassifier(
+        LinearSVC(loss="hinge"), n_estimators=10, random_state=0
+    ),
     "MeasureSVC('f1')": MeasureSVC("f1"),
 }
 scores = {}

@@ -63,7 +63,9 @@ with tempfile.TemporaryDirectory() as folder:
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     experiment = mlflow.create_experiment("maxmargin", artifact_location=Path(folder).as_uri())
     with mlflow.start_run(experiment_id=experiment) as run:
-        model = make_pipeline(StandardScaler(), LinearSVC(callbacks=[LogToMLflow()])).fit(X, y)
+        model = make_pipeline(
+            StandardScaler(), LinearSVC(callbacks=[LogToMLflow()], loss="hinge")
+        ).fit(X, y)
         mlflow.log_metric("accuracy", model.score(X, y))
         svc = model[-1]
         model[-1].set_params(callbacks=None)  # the callback is not a part of the model

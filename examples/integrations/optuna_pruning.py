@@ -73,6 +73,7 @@ def objective(trial: optuna.Trial) -> float:
         tol=1e-3,
         solver=CuttingPlane(),
         callbacks=[ValidationScore(X_val, y_val, on_score=report)],
+        loss="hinge",
     ).fit(X_train, y_train)
     trial.set_user_attr("n_iter", svc.n_iter_)
     if svc.stop_reason_ == "callback":

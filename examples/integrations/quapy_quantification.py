@@ -72,12 +72,12 @@ for name, theirs in names.items():
 
 fit_part, validation = training.split_stratified(2 / 3, random_state=0)
 quantifiers = {
-    "CC, LinearSVC": CC(LinearSVC()),
+    "CC, LinearSVC": CC(LinearSVC(loss="hinge")),
     "CC, MeasureSVC('ae')": CC(MeasureSVC("ae")),
     "CC, MeasureSVC('kld')": CC(MeasureSVC("kld")),
     "CC, MeasureSVC('nkld')": CC(MeasureSVC("nkld")),
     "CC, MeasureSVC('q')": CC(MeasureSVC("q")),
-    "ACC, LinearSVC": ACC(LinearSVC()),
+    "ACC, LinearSVC": ACC(LinearSVC(loss="hinge")),
     "ACC, MeasureSVC('ae')": ACC(MeasureSVC("ae")),
 }
 mean_error = {}

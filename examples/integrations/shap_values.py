@@ -28,7 +28,7 @@ X, y = scale(data.data), data.target
 # %%
 # Linear: the value of a feature is its weight times its distance from the mean of the background data.
 
-svc = LinearSVC().fit(X, y)
+svc = LinearSVC(loss="hinge").fit(X, y)
 explained = shap.LinearExplainer(svc, shap.maskers.Independent(X, max_samples=len(X)))(X[:50])
 expected = svc.coef_[0] * (X[:50] - X.mean(axis=0))
 np.testing.assert_allclose(explained.values.reshape(50, -1), expected, atol=1e-9)

@@ -47,7 +47,7 @@ print(f"witnesses found in {np.mean(found):.0%} of the positive bags")
 # in the positive bags, and the lines above which instances count as positive.
 
 instances, owner = np.vstack(X), np.repeat(y, [len(x) for x in X])
-plain = LinearSVC(C=0.1).fit(instances, owner)
+plain = LinearSVC(C=0.1, loss="hinge").fit(instances, owner)
 
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 ax.scatter(*instances[owner == 0, :2].T, s=4, color="0.75", label="negative bags")
@@ -73,11 +73,11 @@ def accuracies(seed):
     rng = np.random.default_rng(seed)
     (X, y, _), (X_new, y_new, _) = draw(300, rng), draw(1000, rng)
     latent = LatentStructuredSVM(MultipleInstance(), C=0.1).fit(X, y)
-    every = LinearSVC(C=0.1).fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
+    every = LinearSVC(C=0.1, loss="hinge").fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
     top = np.array([every.decision_function(x).max() for x in X])
     threshold = max(top, key=lambda t: np.mean((top >= t) == y))
     top_new = np.array([every.decision_function(x).max() for x in X_new])
-    mean = LinearSVC(C=0.1).fit([x.mean(axis=0) for x in X], y)
+    mean = LinearSVC(C=0.1, loss="hinge").fit([x.mean(axis=0) for x in X], y)
     return (
         1.0 + latent.score(X_new, y_new),
         np.mean((top_new >= threshold) == y_new),

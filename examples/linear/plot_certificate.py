@@ -38,7 +38,7 @@ def objective(model, C=1.0):
 # With a certificate
 # ------------------
 
-ours = LinearSVC(C=1.0, tol=1e-4).fit(X, y)
+ours = LinearSVC(C=1.0, tol=1e-4, loss="hinge").fit(X, y)
 print(f"converged    {ours.converged_} ({ours.stop_reason_}, {ours.certificate_})")
 print(f"lower bound  {ours.lower_bound_:.4f}")
 print(f"objective    {ours.objective_:.4f}, recomputed {objective(ours):.4f}")

@@ -58,7 +58,7 @@ for way, params in ways.items():
     for (X, y), (X_test, y_test), _ in months:
         prior = None if last is None or way == "alone" else GaussianPrior.around(last)
         C = 1.0 if way == "alone" else 0.1
-        model = LinearSVC(C=C, prior=prior, **params).fit(X, y)
+        model = LinearSVC(C=C, prior=prior, **params, loss="hinge").fit(X, y)
         assert model.converged_
         accuracy[way].append(model.score(X_test, y_test))
         weights[way].append(model.coef_[0])
@@ -92,7 +92,8 @@ center = weights["around last month"][-2]
 variances = np.geomspace(1e-3, 1e3, 13)
 paths = np.array(
     [
-        LinearSVC(C=0.1, prior=GaussianPrior(center, variance=v)).fit(X, y).coef_[0] - center
+        LinearSVC(C=0.1, prior=GaussianPrior(center, variance=v), loss="hinge").fit(X, y).coef_[0]
+        - center
         for v in variances
     ]
 )

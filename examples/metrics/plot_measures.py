@@ -38,7 +38,7 @@ X_test, y_test = draw(20_000, 1)
 # --------------------
 
 models = {
-    "LinearSVC": LinearSVC(),
+    "LinearSVC": LinearSVC(loss="hinge"),
     "balanced_error": MeasureSVC("balanced_error"),
     "f1": MeasureSVC("f1"),
     "roc_auc": MeasureSVC("roc_auc"),

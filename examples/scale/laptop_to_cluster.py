@@ -44,7 +44,7 @@ def main():
     data = maxmargin.data.write(options.data or tempfile.mkdtemp(), batches(), overwrite=True)
     X, y, _ = data.load()
 
-    svc = LinearSVC(C=0.01, solver=CuttingPlane())
+    svc = LinearSVC(C=0.01, solver=CuttingPlane(), loss="hinge")
     fits = {
         "one thread": svc.fit(X, y).coef_,
         "threads": svc.set_params(n_jobs=2).fit(X, y).coef_,
@@ -54,7 +54,7 @@ def main():
     # end: one machine
     if options.ray:
         # begin: cluster
-        svc = LinearSVC(C=0.01, solver=CuttingPlane(), engine="ray")
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), engine="ray", loss="hinge")
         fits["Ray, rows in memory"] = svc.fit(X, y).coef_
         fits["Ray, rows on disk"] = svc.fit(data).coef_
         # end: cluster

@@ -45,7 +45,7 @@ def design(rows):
 
 train, test = slice(0, 1500), slice(1500, None)
 X = design(letters[train])
-svc = LinearSVC(C=1.0, solver=CuttingPlane(space="rows")).fit(X, y[train])
+svc = LinearSVC(C=1.0, solver=CuttingPlane(space="rows"), loss="hinge").fit(X, y[train])
 accuracy = svc.score(design(letters[test]), y[test])
 print(f"{X.shape[1]:,} features, gap {svc.gap_:.1e}, accuracy {accuracy:.3f}")
 

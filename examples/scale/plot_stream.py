@@ -23,7 +23,7 @@ def batch(size=500):
 
 # %%
 # The verifying pass after every batch is only for the figure; one at the end would suffice.
-svc = LinearSVC(C=0.01, max_support=200)
+svc = LinearSVC(C=0.01, max_support=200, loss="hinge")
 seen, n, lower, upper, best = [], [], [], [], []
 for _ in range(30):
     seen.append(batch())
@@ -31,7 +31,7 @@ for _ in range(30):
     lower.append(svc.lower_bound_)
     upper.append(svc.verify(seen).objective_)
     X, y = (np.concatenate(part) for part in zip(*seen, strict=True))
-    best.append(LinearSVC(C=0.01).fit(X, y).objective_)
+    best.append(LinearSVC(C=0.01, loss="hinge").fit(X, y).objective_)
     n.append(svc.n_seen_)
 print(f"{svc.n_support_} of {svc.n_seen_} rows are kept; verified gap {svc.gap_:.1%}")
 

@@ -59,7 +59,7 @@ def main():
 
     # begin: commit
     rows = data.commit(folder, names, overwrite=True)
-    svc = LinearSVC(C=1e-3).fit(rows)
+    svc = LinearSVC(C=1e-3, loss="hinge").fit(rows)
     # end: commit
     rows.verify()
     print(rows)

@@ -55,7 +55,10 @@ def read_alone(model, sequences):
     return [model.predict(x) for x in sequences]
 
 
-singles = [LinearSVC(C=C).fit(np.concatenate(X), np.concatenate(Y)) for C in (0.01, 0.03, 0.1, 0.3)]
+singles = [
+    LinearSVC(C=C, loss="hinge").fit(np.concatenate(X), np.concatenate(Y))
+    for C in (0.01, 0.03, 0.1, 0.3)
+]
 taggers = [SequenceTagger(C=C).fit(X, Y) for C in (0.01, 0.03, 0.1, 0.3)]
 single = max(singles, key=lambda model: accuracy(read_alone(model, X_held), Y_held))
 tagger = max(taggers, key=lambda model: accuracy(model.predict(X_held), Y_held))

@@ -116,7 +116,7 @@ labeler = GraphLabeler(C=0.1, edges="attractive").fit(X, Y)
 print(f"{labeler.lower_bound_:.1f} <= F* <= {labeler.objective_:.1f}   ({labeler.certificate_})")
 
 rows, labels = np.concatenate([x.features for x in X]), np.concatenate([y.ravel() for y in Y])
-alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False).fit(rows, labels)
+alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False, loss="hinge").fit(rows, labels)
 
 # %%
 # The learned weights for equal labels, for edges to the right and down: in general, and for pixels that are

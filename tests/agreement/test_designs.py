@@ -44,8 +44,8 @@ def test_a_design_gives_the_same_bits_as_its_matrix(load: Any, sparse: bool, par
     X = X / X.std(axis=0)
     if sparse:
         X = sp.csr_matrix(X)
-    a = LinearSVC(solver=CuttingPlane(), **params).fit(X, y)
-    b = LinearSVC(**params).fit(Elsewhere(X), y)
+    a = LinearSVC(solver=CuttingPlane(), **params, loss="hinge").fit(X, y)
+    b = LinearSVC(**params, loss="hinge").fit(Elsewhere(X), y)
     assert np.array_equal(a.coef_, b.coef_)
     if params.get("penalize_intercept", True):
         assert (a.objective_, a.lower_bound_) == (b.objective_, b.lower_bound_)
@@ -92,12 +92,12 @@ def test_lazy_labels_and_weights_are_read_by_ranges() -> None:
 def test_wrong_lengths_are_told() -> None:
     X = Elsewhere(np.eye(3))
     with pytest.raises(ValueError, match="requires y"):
-        LinearSVC().fit(X)
+        LinearSVC(loss="hinge").fit(X)
     with pytest.raises(ValueError, match="one label each"):
-        LinearSVC().fit(X, [0, 1])
+        LinearSVC(loss="hinge").fit(X, [0, 1])
     with pytest.raises(ValueError, match="3 weights are needed"):
-        LinearSVC().fit(X, [0, 1, 1], sample_weight=[1.0])
-    svc = LinearSVC().fit(X, [0, 1, 1])
+        LinearSVC(loss="hinge").fit(X, [0, 1, 1], sample_weight=[1.0])
+    svc = LinearSVC(loss="hinge").fit(X, [0, 1, 1])
     with pytest.raises(ValueError, match="expecting 3 features"):
         svc.predict(Elsewhere(np.eye(2)))
 

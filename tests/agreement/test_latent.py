@@ -59,7 +59,7 @@ def test_bags_of_one_are_a_linear_svm():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0, 1, -1)
-    svc = LinearSVC(C=0.7, tol=1e-6).fit(X, y)
+    svc = LinearSVC(C=0.7, tol=1e-6, loss="hinge").fit(X, y)
     bags = LatentStructuredSVM(MultipleInstance(), 0.7, tol=1e-6).fit([x[None] for x in X], y)
     assert bags.objective_ == pytest.approx(svc.objective_, rel=3e-6)
     np.testing.assert_allclose(bags.coef_[:-1], svc.coef_[0], atol=5e-3)

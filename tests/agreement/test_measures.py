@@ -20,7 +20,7 @@ def data(seed=0, n=120, weights=(0.7,)):
 @pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
 def test_error_is_linear_svc(C):
     X, y = data()
-    plain = LinearSVC(C, tol=1e-6).fit(X, y)
+    plain = LinearSVC(C=C, tol=1e-6, loss="hinge").fit(X, y)
     same = MeasureSVC("error", C=C, tol=1e-6).fit(X, y)
     np.testing.assert_array_equal(same.coef_, plain.coef_)
     np.testing.assert_array_equal(same.intercept_, plain.intercept_)
@@ -37,7 +37,9 @@ def test_balanced_error_with_equal_classes_is_error():
     X, y = data(weights=(0.5,))
     y = np.arange(len(y)) % 2
     balanced = MeasureSVC("balanced_error", tol=1e-6).fit(X, y)
-    assert balanced.objective_ == pytest.approx(LinearSVC(tol=1e-6).fit(X, y).objective_, rel=2e-6)
+    assert balanced.objective_ == pytest.approx(
+        LinearSVC(tol=1e-6, loss="hinge").fit(X, y).objective_, rel=2e-6
+    )
 
 
 NAMED = {
@@ -67,7 +69,7 @@ def test_roc_auc_is_the_hinge_loss_of_all_pairs():
     pairs = (X[i][:, None, :] - X[j][None, :, :]).reshape(-1, X.shape[1])
     scale = len(y) / (len(i) * len(j))
     ours = MeasureSVC("roc_auc", C=0.3, tol=1e-6).fit(X, y)
-    hinge = LinearSVC(0.3 * scale, fit_intercept=False, tol=1e-6).fit(
+    hinge = LinearSVC(C=0.3 * scale, fit_intercept=False, tol=1e-6, loss="hinge").fit(
         np.concatenate([pairs, -pairs[:1]]),
         np.append(np.ones(len(pairs)), 0),
         sample_weight=np.append(np.ones(len(pairs)), 1e-12),

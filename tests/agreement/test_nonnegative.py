@@ -79,7 +79,7 @@ def test_the_library_keeps_u(solver, sparse, flipped):
     if flipped:  # the same problem with nonpositive weights
         X, w = -X, -w
     where = {"nonpositive" if flipped else "nonnegative": range(4)}
-    svc = LinearSVC(C, tol=1e-7, fit_intercept=False, solver=solver, **where)
+    svc = LinearSVC(C=C, tol=1e-7, fit_intercept=False, solver=solver, **where, loss="hinge")
     svc.fit(sp.csr_matrix(X) if sparse else X, y)
     assert svc.converged_
     assert svc.lower_bound_ <= best + 1e-8
@@ -97,8 +97,8 @@ def test_coordinates_agree_with_cutting_planes(loss, center):
     params = {"loss": loss, "tol": 1e-5, "nonnegative": [0, 2, 4], "nonpositive": [1, 3]}
     params["prior"] = GaussianPrior(np.full(8, center), variance=np.linspace(0.5, 2.0, 8))
     for C in (0.01, 5.0):
-        one = LinearSVC(C, solver=DualCoordinate(), **params).fit(X, y)
-        other = LinearSVC(C, solver=CuttingPlane(), **params).fit(X, y)
+        one = LinearSVC(C=C, solver=DualCoordinate(), **params, loss="hinge").fit(X, y)
+        other = LinearSVC(C=C, solver=CuttingPlane(), **params, loss="hinge").fit(X, y)
         assert one.converged_
         assert other.converged_
         assert one.lower_bound_ <= other.objective_ * (1 + 1e-9)
@@ -112,8 +112,8 @@ def test_every_state_of_the_multipliers_is_a_bound():
     best, _ = optimum(X, y, np.array([1.0, -1.0, 1.0, 0.0]))
     for limit in range(1, 12):
         svc = LinearSVC(
-            C, fit_intercept=False, solver=DualCoordinate(), nonnegative=[0, 2], nonpositive=[1],
-            max_iter=limit, tol=1e-9,
+            C=C, fit_intercept=False, solver=DualCoordinate(), nonnegative=[0, 2], nonpositive=[1],
+            max_iter=limit, tol=1e-9, loss="hinge",
         ).fit(X, y)  # fmt: skip
         assert svc.lower_bound_ <= best * (1 + 1e-9)
         assert best <= svc.objective_ * (1 + 1e-9)

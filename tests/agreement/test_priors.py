@@ -63,7 +63,7 @@ def test_every_form_of_a_prior(kind, solver):
     X, y, S, m = data()
     prior, cov = priors(S, m)[kind]
     best, w, b = solve_binary_prior_qp(X, y, C, cov, m)
-    svc = LinearSVC(C, tol=1e-6, prior=prior, solver=solver).fit(X, y)
+    svc = LinearSVC(C=C, tol=1e-6, prior=prior, solver=solver, loss="hinge").fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=2e-2)
     # objective_ is F of the user-space weights w, with the prior
@@ -80,7 +80,7 @@ def test_fixed_weights_condition_the_prior(kind):
     prior, cov = priors(S, m)[kind]
     fixed = {1: 0.4, 4: -0.2}
     best, w, _ = solve_binary_prior_qp(X, y, C, cov, m, fixed=fixed)
-    svc = LinearSVC(C, tol=1e-6, prior=prior, fixed=fixed).fit(X, y)
+    svc = LinearSVC(C=C, tol=1e-6, prior=prior, fixed=fixed, loss="hinge").fit(X, y)
     agrees(svc, best, w)
     assert svc.coef_[0, 1] == 0.4
     assert svc.coef_[0, 4] == -0.2
@@ -108,13 +108,14 @@ def test_random_problems_with_everything(seed, C, centered, sparse, solver):
     best, _, _ = solve_binary_prior_qp(X, y, C, cov, m, signs=signs, fixed=fixed)
     prior = GaussianPrior(m, covariance=[*cov.diagonal()[:4, None, None], cov[4:, 4:]])
     svc = LinearSVC(
-        C,
+        C=C,
         tol=1e-5,
         solver=solver,
         prior=prior,
         fixed=fixed,
         nonnegative=list(np.flatnonzero(signs > 0)),
         nonpositive=list(np.flatnonzero(signs < 0)),
+        loss="hinge",
     ).fit(sp.csr_matrix(X) if sparse else X, y)
     slack = 1e-7 * abs(best) + 1e-9
     assert svc.lower_bound_ <= best + slack
@@ -130,7 +131,12 @@ def test_signs_and_floors_matter():
     _, w, _ = solve_binary_prior_qp(X, y, C, np.eye(D), m, signs=signs)
     assert (signs * free < -0.05).any()
     svc = LinearSVC(
-        C, tol=1e-7, prior=GaussianPrior(m), nonnegative=[0, 1, 2], nonpositive=[3, 5]
+        C=C,
+        tol=1e-7,
+        prior=GaussianPrior(m),
+        nonnegative=[0, 1, 2],
+        nonpositive=[3, 5],
+        loss="hinge",
     ).fit(X, y)
     np.testing.assert_allclose(svc.coef_[0], w, atol=1e-2)
     assert (svc.coef_[0][(signs != 0.0) & (np.abs(w) < 1e-9)] == 0.0).all()  # exactly zero
@@ -140,18 +146,18 @@ def test_signs_and_floors_matter():
 def test_the_center_is_recovered_when_there_is_nothing_to_learn(kind):
     X, y, S, m = data(3)
     prior, _ = priors(S, m)[kind]
-    svc = LinearSVC(1e-9, prior=prior, tol=1e-3).fit(X, y)
+    svc = LinearSVC(C=1e-9, prior=prior, tol=1e-3, loss="hinge").fit(X, y)
     np.testing.assert_allclose(svc.coef_[0], m, atol=1e-6)
 
 
 def test_the_plain_prior_is_none_to_the_bit():
     X, y, _, _ = data(4)
-    plain = LinearSVC(C).fit(X, y)
+    plain = LinearSVC(C=C, loss="hinge").fit(X, y)
     for prior in (GaussianPrior(), GaussianPrior(np.zeros(D), variance=1.0)):
-        svc = LinearSVC(C, prior=prior).fit(X, y)
+        svc = LinearSVC(C=C, prior=prior, loss="hinge").fit(X, y)
         assert (svc.coef_ == plain.coef_).all()
         assert (svc.objective_, svc.lower_bound_) == (plain.objective_, plain.lower_bound_)
-    matrix = LinearSVC(C, prior=GaussianPrior(covariance=np.eye(D))).fit(X, y)
+    matrix = LinearSVC(C=C, prior=GaussianPrior(covariance=np.eye(D)), loss="hinge").fit(X, y)
     assert matrix.objective_ == pytest.approx(plain.objective_, rel=1e-3)
 
 
@@ -159,8 +165,8 @@ def test_the_plain_prior_is_none_to_the_bit():
 def test_a_strength_by_feature_scales_it(loss):
     X, y, S, _ = data(5)
     t = np.sqrt(np.diagonal(S))
-    by_prior = LinearSVC(C, loss=loss, tol=1e-7, prior=GaussianPrior(variance=t**2)).fit(X, y)
-    scaled = LinearSVC(C, loss=loss, tol=1e-7).fit(X * t, y)
+    by_prior = LinearSVC(C=C, loss=loss, tol=1e-7, prior=GaussianPrior(variance=t**2)).fit(X, y)
+    scaled = LinearSVC(C=C, loss=loss, tol=1e-7).fit(X * t, y)
     assert by_prior.objective_ == pytest.approx(scaled.objective_, rel=1e-6)
     np.testing.assert_allclose(by_prior.coef_[0], t * scaled.coef_[0], atol=1e-2)
 
@@ -171,16 +177,18 @@ def test_several_classes_have_a_center_each(multi_class):
     X, y = rng.normal(size=(90, 4)), rng.integers(0, 3, 90)
     X[np.arange(90), y] += 1.0
     params = {"multi_class": multi_class, "tol": 1e-6}
-    old = LinearSVC(C, **params).fit(X[:60], y[:60])
-    nothing = LinearSVC(1e-9, prior=GaussianPrior.around(old), **params).fit(X, y)
+    old = LinearSVC(C=C, **params, loss="hinge").fit(X[:60], y[:60])
+    nothing = LinearSVC(C=1e-9, prior=GaussianPrior.around(old), **params, loss="hinge").fit(X, y)
     np.testing.assert_allclose(nothing.coef_, old.coef_, atol=1e-6)
     np.testing.assert_allclose(nothing.intercept_, old.intercept_, atol=1e-6)
     # one variance for all classes is equivalent to scaling the feature
     t = np.array([0.5, 2.0, 1.0, 3.0])
-    by_prior = LinearSVC(C, prior=GaussianPrior(variance=t**2), **params).fit(X, y)
-    scaled = LinearSVC(C, **params).fit(X * t, y)
+    by_prior = LinearSVC(C=C, prior=GaussianPrior(variance=t**2), **params, loss="hinge").fit(X, y)
+    scaled = LinearSVC(C=C, **params, loss="hinge").fit(X * t, y)
     assert by_prior.objective_ == pytest.approx(scaled.objective_, rel=1e-5)
-    held = LinearSVC(C, fixed={0: [0.1, 0.2, -0.3], 2: 0.0}, nonnegative=[1], **params).fit(X, y)
+    held = LinearSVC(
+        C=C, fixed={0: [0.1, 0.2, -0.3], 2: 0.0}, nonnegative=[1], **params, loss="hinge"
+    ).fit(X, y)
     np.testing.assert_array_equal(held.coef_[:, 0], [0.1, 0.2, -0.3])
     assert (held.coef_[:, 2] == 0.0).all()
     assert (held.coef_[:, 1] >= 0.0).all()
@@ -191,7 +199,7 @@ def test_the_intercept_has_a_center_and_may_be_free():
     X, y, S, m = data(7)
     best, w, b = solve_binary_prior_qp(X, y, C, S, m, b0=2.0, scaling=3.0)
     prior = GaussianPrior(m, covariance=S, intercept_mean=2.0)
-    svc = LinearSVC(C, tol=1e-7, intercept_scaling=3.0, prior=prior).fit(X, y)
+    svc = LinearSVC(C=C, tol=1e-7, intercept_scaling=3.0, prior=prior, loss="hinge").fit(X, y)
     agrees(svc, best, w)
     assert svc.intercept_[0] == pytest.approx(b, abs=1e-2)
     # an unpenalized intercept is the limit of a weak prior on it
@@ -201,9 +209,9 @@ def test_the_intercept_has_a_center_and_may_be_free():
         asked = np.zeros(D)
         asked[signs or []] = 1.0
         best, w, b = solve_binary_prior_qp(X, y, C, cov, m, scaling=1e5, signs=asked)
-        free = LinearSVC(C, tol=1e-6, penalize_intercept=False, prior=prior, nonnegative=signs).fit(
-            X, y
-        )
+        free = LinearSVC(
+            C=C, tol=1e-6, penalize_intercept=False, prior=prior, nonnegative=signs, loss="hinge"
+        ).fit(X, y)
         assert free.converged_
         assert free.objective_ == pytest.approx(best, rel=1e-5)
         assert free.intercept_[0] == pytest.approx(b, abs=2e-2)
@@ -212,11 +220,11 @@ def test_the_intercept_has_a_center_and_may_be_free():
 def test_warm_starts_and_paths_keep_the_prior():
     X, y, S, m = data(8)
     prior = GaussianPrior(m, covariance=S)
-    cold = LinearSVC(0.5, tol=1e-6, prior=prior).fit(X, y)
-    warm = LinearSVC(0.25, tol=1e-6, prior=prior, warm_start=True).fit(X, y)
+    cold = LinearSVC(C=0.5, tol=1e-6, prior=prior, loss="hinge").fit(X, y)
+    warm = LinearSVC(C=0.25, tol=1e-6, prior=prior, warm_start=True, loss="hinge").fit(X, y)
     warm.set_params(C=0.5).fit(X, y)
     assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
-    path = svc_path(X, y, [0.1, 0.5], tol=1e-6, prior=prior, nonnegative=None)
+    path = svc_path(X, y, [0.1, 0.5], tol=1e-6, prior=prior, nonnegative=None, loss="hinge")
     assert path[1].objective_ == pytest.approx(cold.objective_, rel=2e-6)
 
 
@@ -243,6 +251,10 @@ def test_names_of_features():
     pd = pytest.importorskip("pandas")
     X, y, _, _ = data(10)
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    by_name = LinearSVC(C, fixed={"b": 0.5}, nonnegative=["a"], nonpositive=["f"]).fit(frame, y)
-    by_index = LinearSVC(C, fixed={1: 0.5}, nonnegative=[0], nonpositive=[5]).fit(X, y)
+    by_name = LinearSVC(
+        C=C, fixed={"b": 0.5}, nonnegative=["a"], nonpositive=["f"], loss="hinge"
+    ).fit(frame, y)
+    by_index = LinearSVC(C=C, fixed={1: 0.5}, nonnegative=[0], nonpositive=[5], loss="hinge").fit(
+        X, y
+    )
     assert (by_name.coef_ == by_index.coef_).all()

@@ -24,7 +24,7 @@ def overlap(intervals, slack=1e-9):
 def test_binary_agrees_with_scikit_learn():
     X, y = make_classification(400, 10, random_state=0)
     for C in (0.01, 1.0):
-        ours = LinearSVC(C, tol=1e-5).fit(X, y)
+        ours = LinearSVC(C=C, tol=1e-5, loss="hinge").fit(X, y)
         theirs = ScikitSVC(C=C, loss="hinge", tol=1e-8, max_iter=1_000_000).fit(X, y)
         F = binary_objective(theirs.coef_[0], theirs.intercept_[0], X, 2.0 * y - 1, C)
         assert ours.lower_bound_ <= F * (1 + 1e-7)
@@ -34,7 +34,7 @@ def test_binary_agrees_with_scikit_learn():
 
 def test_multiclass_agrees_with_scikit_learn():
     X, y = make_classification(300, 8, n_informative=6, n_classes=4, random_state=0)
-    ours = LinearSVC(0.1, tol=1e-5).fit(X, y)
+    ours = LinearSVC(C=0.1, tol=1e-5, loss="hinge").fit(X, y)
     theirs = ScikitSVC(C=0.1, multi_class="crammer_singer", tol=1e-8, max_iter=1_000_000).fit(X, y)
     F = multiclass_objective(theirs.coef_, theirs.intercept_, X, y, 0.1)
     assert pytest.approx(F, rel=2e-5) == ours.objective_
@@ -43,7 +43,7 @@ def test_multiclass_agrees_with_scikit_learn():
 def test_class_weights_agree_with_scikit_learn():
     X, y = make_classification(300, 5, weights=[0.9], random_state=1)
     for class_weight in ("balanced", {0: 0.5, 1: 3.0}):
-        ours = LinearSVC(0.1, tol=1e-6, class_weight=class_weight).fit(X, y)
+        ours = LinearSVC(C=0.1, tol=1e-6, class_weight=class_weight, loss="hinge").fit(X, y)
         theirs = ScikitSVC(
             C=0.1, loss="hinge", class_weight=class_weight, tol=1e-9, max_iter=1_000_000
         ).fit(X, y)

@@ -48,8 +48,8 @@ def wide(n: int = 60, d: int = 400, seed: int = 0) -> tuple[Any, Any]:
 def test_the_iterates_are_those_of_explicit_planes(data: Any, params: Any) -> None:
     X, y = data(return_X_y=True)
     X = X / X.std(axis=0)
-    a = LinearSVC(solver=CuttingPlane(), tol=1e-4, **params).fit(X, y)
-    b = LinearSVC(solver=ROWS, tol=1e-4, **params).fit(X, y)
+    a = LinearSVC(solver=CuttingPlane(), tol=1e-4, **params, loss="hinge").fit(X, y)
+    b = LinearSVC(solver=ROWS, tol=1e-4, **params, loss="hinge").fit(X, y)
     for ours, theirs in list(zip(b.history_, a.history_, strict=False))[:10]:
         assert ours["objective"] == pytest.approx(theirs["objective"], rel=1e-8)
         assert ours["lower_bound"] == pytest.approx(theirs["lower_bound"], rel=1e-8)
@@ -331,7 +331,7 @@ def test_strings_of_three_classes_with_any_number_of_threads() -> None:
 def test_an_estimator_takes_strings() -> None:
     letters, y = require(datasets.uci_splice)
     X = KmerDesign(letters[::2], orders=3, normalize=True)
-    svc = LinearSVC(C=1.0, solver=ROWS).fit(X, y[::2])
+    svc = LinearSVC(C=1.0, solver=ROWS, loss="hinge").fit(X, y[::2])
     assert svc.gap_ <= 1e-3
     assert svc.score(X.like(letters[1::2]), y[1::2]) > 0.93
     best = int(np.argmax(svc.coef_[0]))  # the strongest indicator of an exon's end
@@ -340,7 +340,7 @@ def test_an_estimator_takes_strings() -> None:
 
 def test_interrupts_and_limits_leave_the_best_point() -> None:
     X, y = wide()
-    svc = LinearSVC(solver=ROWS, max_iter=3).fit(X, y)
+    svc = LinearSVC(solver=ROWS, max_iter=3, loss="hinge").fit(X, y)
     assert svc.stop_reason_ == "max_iter"
     assert svc.lower_bound_ <= svc.objective_ < 60.0
 
@@ -361,14 +361,14 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="space="):
         CuttingPlane(space="columns")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="all weights are penalized"):
-        LinearSVC(solver=ROWS, penalize_intercept=False).fit(X, y)
+        LinearSVC(solver=ROWS, penalize_intercept=False, loss="hinge").fit(X, y)
     with pytest.raises(TypeError, match="all rows"):
         minimize(ScoreRisk(X, y, Hinge(), ranges=[(0, 30)]), C=1.0, solver=ROWS)
 
 
 def test_a_saved_model_remembers_its_space(tmp_path: Any) -> None:
     X = KmerDesign(["ACGTAC", "ACCTTT", "TTGTAC", "TTCTTT"], orders=3)
-    svc = LinearSVC(solver=ROWS).fit(X, [1, 0, 1, 0])
+    svc = LinearSVC(solver=ROWS, loss="hinge").fit(X, [1, 0, 1, 0])
     svc.save(tmp_path / "model.safetensors")
     read = load(tmp_path / "model.safetensors")
     assert read.solver.space == "rows"

@@ -44,8 +44,10 @@ def test_on_disk_as_in_memory(kind, labels, solver, tmp_path):
     y = Y if labels == "two" else (np.arange(N) + (X[:, 0] > 0)) % 3
     on_disk.write(tmp_path / "rows", [(sp.csr_matrix(X), y)])
     params = {"tol": 1e-5, "prior": PRIORS[kind], "fixed": {2: 0.1}}
-    memory = LinearSVC(0.1, **params).fit(X, y)
-    disk = LinearSVC(0.1, solver=solver, **params).fit(on_disk.open(tmp_path / "rows"))
+    memory = LinearSVC(C=0.1, **params, loss="hinge").fit(X, y)
+    disk = LinearSVC(C=0.1, solver=solver, **params, loss="hinge").fit(
+        on_disk.open(tmp_path / "rows")
+    )
     assert disk.converged_
     assert {record["method"] for record in disk.history_} == {
         "stream" if isinstance(solver, DualCoordinate) else "cutting planes"
@@ -56,13 +58,13 @@ def test_on_disk_as_in_memory(kind, labels, solver, tmp_path):
 
 @pytest.mark.parametrize("kind", PRIORS)
 def test_designs_that_show_no_rows(kind):
-    memory = LinearSVC(0.1, tol=1e-5, prior=PRIORS[kind]).fit(X, Y)
-    hidden = LinearSVC(0.1, tol=1e-5, prior=PRIORS[kind]).fit(ProductsOnly(X), Y)
+    memory = LinearSVC(C=0.1, tol=1e-5, prior=PRIORS[kind], loss="hinge").fit(X, Y)
+    hidden = LinearSVC(C=0.1, tol=1e-5, prior=PRIORS[kind], loss="hinge").fit(ProductsOnly(X), Y)
     assert hidden.converged_
     assert hidden.objective_ == pytest.approx(memory.objective_, rel=2e-5)
     signed = {"nonnegative": [0, 1], "nonpositive": [3]}
-    memory = LinearSVC(0.1, tol=1e-5, **signed).fit(X, Y)
-    hidden = LinearSVC(0.1, tol=1e-5, **signed).fit(ProductsOnly(X), Y)
+    memory = LinearSVC(C=0.1, tol=1e-5, **signed, loss="hinge").fit(X, Y)
+    hidden = LinearSVC(C=0.1, tol=1e-5, **signed, loss="hinge").fit(ProductsOnly(X), Y)
     assert hidden.objective_ == pytest.approx(memory.objective_, rel=2e-5)
 
 

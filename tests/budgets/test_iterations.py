@@ -83,7 +83,7 @@ def test_auto_gives_coordinates_up_before_the_stage_that_takes_longest():
     X = np.abs(rng.normal(size=(3000, 200))) * (rng.random((3000, 200)) < 0.4)
     X *= np.arange(1, 201) ** -0.5
     y = X @ rng.normal(size=200) + 0.3 * rng.normal(size=3000) > 0
-    svc = LinearSVC(100.0, fit_intercept=False).fit(X, y)
+    svc = LinearSVC(C=100.0, fit_intercept=False, loss="hinge").fit(X, y)
     first = [r for r in svc.history_ if r["method"] == "coordinate"]
     assert svc.converged_
     assert first[-1]["C"] < 100.0 == svc.history_[-1]["C"]
@@ -97,7 +97,9 @@ def test_iterations_do_not_grow_with_n():
     counts = []
     for n in (10_000, 500_000):
         rows = order[:n]
-        svc = LinearSVC(1e4 / n, tol=1e-3, solver=CuttingPlane()).fit(X[rows], y[rows] == 2)
+        svc = LinearSVC(C=1e4 / n, tol=1e-3, solver=CuttingPlane(), loss="hinge").fit(
+            X[rows], y[rows] == 2
+        )
         assert svc.converged_
         counts.append(svc.n_iter_)
     assert max(counts) <= 1.3 * min(counts) + 5, counts
@@ -116,8 +118,12 @@ def test_the_line_search_halves_the_iterations(name):
     n = 2 * X.shape[0] // 3
     scores = {}
     for C_mean in (1e2, 1e3, 1e4, 1e5):
-        scores[C_mean] = LinearSVC(C_mean / n, max_iter=400).fit(X[:n], y[:n]).score(X[n:], y[n:])
+        scores[C_mean] = (
+            LinearSVC(C=C_mean / n, max_iter=400, loss="hinge")
+            .fit(X[:n], y[:n])
+            .score(X[n:], y[n:])
+        )
     C = max(scores, key=scores.get) / X.shape[0]
-    oca = LinearSVC(C, solver=CuttingPlane()).fit(X, y)
-    cpa = LinearSVC(C, solver=CPA, max_iter=20 * oca.n_iter_).fit(X, y)
+    oca = LinearSVC(C=C, solver=CuttingPlane(), loss="hinge").fit(X, y)
+    cpa = LinearSVC(C=C, solver=CPA, max_iter=20 * oca.n_iter_, loss="hinge").fit(X, y)
     assert oca.n_iter_ <= 0.5 * cpa.n_iter_, (oca.n_iter_, cpa.n_iter_, scores)

@@ -23,14 +23,14 @@ def test_updates_around_the_last_month_take_fewer_passes():
     params = {"C": 1.0, "tol": 1e-3, "solver": DualCoordinate()}
     last, cold, warm = None, 0.0, 0.0
     for X, y in months(4):
-        plain = LinearSVC(**params).fit(X, y)
+        plain = LinearSVC(**params, loss="hinge").fit(X, y)
         if last is not None:
             prior = GaussianPrior.around(last)
-            update = LinearSVC(prior=prior, **params).fit(X, y)
+            update = LinearSVC(prior=prior, **params, loss="hinge").fit(X, y)
             assert update.converged_
             assert update.gap_ <= 1e-3
             # another method, from another starting point, finds the same optimum
-            other = LinearSVC(prior=prior, tol=1e-5).fit(X, y)
+            other = LinearSVC(prior=prior, tol=1e-5, loss="hinge").fit(X, y)
             assert update.lower_bound_ <= other.objective_ * (1 + 1e-9)
             assert other.lower_bound_ <= update.objective_ * (1 + 1e-9)
             cold += plain.history_[-1]["oracle_calls"]
@@ -41,8 +41,10 @@ def test_updates_around_the_last_month_take_fewer_passes():
 
 def test_few_new_rows_are_enough_around_the_last_month():
     (X, y), (X_new, y_new) = months(2, n=6000, seed=1)
-    last = LinearSVC(0.02).fit(X, y)
+    last = LinearSVC(C=0.02, loss="hinge").fit(X, y)
     few, test = slice(0, 100), slice(1000, None)
-    fresh = LinearSVC(0.02).fit(X_new[few], y_new[few])
-    update = LinearSVC(0.02, prior=GaussianPrior.around(last)).fit(X_new[few], y_new[few])
+    fresh = LinearSVC(C=0.02, loss="hinge").fit(X_new[few], y_new[few])
+    update = LinearSVC(C=0.02, prior=GaussianPrior.around(last), loss="hinge").fit(
+        X_new[few], y_new[few]
+    )
     assert update.score(X_new[test], y_new[test]) > fresh.score(X_new[test], y_new[test]) + 0.05

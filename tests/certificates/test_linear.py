@@ -59,13 +59,14 @@ def test_binary(seed, log_c, intercept, weighted, solver):
     penalize = intercept != "free"
     scaling = 10.0 if intercept == "scaled" else 1.0
     svc = LinearSVC(
-        C,
+        C=C,
         tol=1e-4,
         fit_intercept=intercept != "none",
         intercept_scaling=scaling,
         penalize_intercept=penalize,
         solver=SOLVERS[solver],
         max_iter=20_000,
+        loss="hinge",
     ).fit(X, y, weight)
     signed = np.where(y == 1, 1.0, -1.0)
     optimum, _ = solve_binary_qp(X, signed, C, weight, intercept != "none", scaling, penalize)
@@ -88,7 +89,13 @@ def test_multiclass(seed, log_c, free, costly, solver):
     C, weight = 10.0**log_c, rng.random(len(y)) + 0.01
     cost = rng.random((4, 4)) * (1 - np.eye(4)) if costly else None
     svc = LinearSVC(
-        C, tol=1e-4, cost=cost, penalize_intercept=not free, solver=SOLVERS[solver], max_iter=20_000
+        C=C,
+        tol=1e-4,
+        cost=cost,
+        penalize_intercept=not free,
+        solver=SOLVERS[solver],
+        max_iter=20_000,
+        multi_class="crammer_singer",
     ).fit(X, y, weight)
     optimum, _ = solve_multiclass_qp(X, y, C, cost, weight, penalize_intercept=not free)
     recomputed = multiclass_objective(
@@ -102,7 +109,9 @@ def test_two_classes_with_costs(free):
     # two columns of weights, reported as their difference: the same decisions and the same optimum
     X, y = draw(4, 50, 3, 2)
     cost = np.array([[0.0, 1.0], [5.0, 0.0]])
-    svc = LinearSVC(cost=cost, tol=1e-5, penalize_intercept=not free).fit(X, y)
+    svc = LinearSVC(
+        cost=cost, tol=1e-5, penalize_intercept=not free, multi_class="crammer_singer"
+    ).fit(X, y)
     optimum, W = solve_multiclass_qp(X, y, 1.0, cost, penalize_intercept=not free)
     assert svc.lower_bound_ <= optimum * (1 + 1e-8) <= svc.objective_ * (1 + 2e-8)
     scores = X @ (W[1, :-1] - W[0, :-1]) + W[1, -1] - W[0, -1]
@@ -113,7 +122,7 @@ def test_two_classes_with_costs(free):
 def test_unscaled_breast_cancer_is_certified():
     # scikit-learn's LinearSVC(hinge) is at twice this optimum after 100,000 iterations
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(tol=1e-6).fit(X, y)
+    svc = LinearSVC(tol=1e-6, loss="hinge").fit(X, y)
     signed = np.where(y == 1, 1.0, -1.0)
     optimum, _ = solve_binary_qp(X, signed, 1.0)
     assert optimum == pytest.approx(49.959, abs=1e-3)
@@ -125,11 +134,11 @@ def test_unscaled_breast_cancer_is_certified():
 @pytest.mark.parametrize("loader", [load_breast_cancer, load_wine, load_iris])
 def test_unscaled_data_over_many_decades(loader, C):
     X, y = loader(return_X_y=True)
-    svc = LinearSVC(C, max_iter=5_000).fit(X, y)
+    svc = LinearSVC(C=C, max_iter=5_000, loss="hinge").fit(X, y)
     assert svc.converged_ == (svc.gap_ <= 1e-3)
-    looser = LinearSVC(C, tol=0.05, max_iter=5_000, solver=CuttingPlane(line_search=False)).fit(
-        X, y
-    )
+    looser = LinearSVC(
+        C=C, tol=0.05, max_iter=5_000, solver=CuttingPlane(line_search=False), loss="hinge"
+    ).fit(X, y)
     assert svc.lower_bound_ <= looser.objective_ * (1 + 1e-9)  # by another method
     assert looser.lower_bound_ <= svc.objective_ * (1 + 1e-9)
     if C <= 1e2:
@@ -138,32 +147,34 @@ def test_unscaled_data_over_many_decades(loader, C):
 
 def test_degenerate_data():
     y = np.array([0, 1, 0, 1])
-    zeros = LinearSVC().fit(np.zeros((4, 3)), y)
+    zeros = LinearSVC(loss="hinge").fit(np.zeros((4, 3)), y)
     assert zeros.converged_
     assert zeros.objective_ == pytest.approx(4.0)  # nothing can be learned, and that is certified
-    empty_columns = LinearSVC().fit(sp.csr_matrix((4, 5)), y)
+    empty_columns = LinearSVC(loss="hinge").fit(sp.csr_matrix((4, 5)), y)
     assert empty_columns.converged_
     X = np.repeat([[1.0, 2.0], [-1.0, 0.5]], 2, axis=0)
-    collinear = LinearSVC(tol=1e-6).fit(np.hstack([X, X, 3 * X]), [0, 0, 1, 1])
+    collinear = LinearSVC(tol=1e-6, loss="hinge").fit(np.hstack([X, X, 3 * X]), [0, 0, 1, 1])
     assert collinear.converged_
 
 
 def test_other_stopping_rules():
     X, y = draw(0, 200, 4, 2)
-    absolute = LinearSVC(tol=AbsoluteGap(0.5)).fit(X, y)
+    absolute = LinearSVC(tol=AbsoluteGap(0.5), loss="hinge").fit(X, y)
     assert absolute.objective_ - absolute.lower_bound_ <= 0.5
     assert absolute.converged_
-    risk = LinearSVC(tol=RiskEpsilon(0.1), solver=CuttingPlane(line_search=False)).fit(X, y)
+    risk = LinearSVC(
+        tol=RiskEpsilon(0.1), solver=CuttingPlane(line_search=False), loss="hinge"
+    ).fit(X, y)
     optimum, _ = solve_binary_qp(X, np.where(y == 1, 1.0, -1.0), 1.0)
     assert risk.objective_ - optimum <= 1.0 * 0.1 + 1e-9
     assert risk.converged_
     with pytest.raises(ValueError, match="positive"):
-        LinearSVC(tol=0.0).fit(X, y)
+        LinearSVC(tol=0.0, loss="hinge").fit(X, y)
 
 
 def test_a_bound_is_never_claimed_without_proof():
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(max_iter=3).fit(X, y)
+    svc = LinearSVC(max_iter=3, loss="hinge").fit(X, y)
     assert svc.stop_reason_ == "max_iter"
     assert not svc.converged_
     signed = np.where(y == 1, 1.0, -1.0)
@@ -175,7 +186,7 @@ def test_a_bound_is_never_claimed_without_proof():
 
 def test_tight_tolerances_end_with_the_bounds_reached():
     X, y = load_iris(return_X_y=True)
-    svc = LinearSVC(tol=1e-16, max_iter=3_000).fit(X, y)
+    svc = LinearSVC(tol=1e-16, max_iter=3_000, loss="hinge").fit(X, y)
     assert svc.stop_reason_ in ("gap", "stalled", "rounding")
     assert svc.gap_ <= 1e-9
 
@@ -185,7 +196,7 @@ def test_tight_tolerances_end_with_the_bounds_reached():
 @pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 0, 2, 1]])
 def test_free_intercepts_at_extreme_scales(scale, C, y):
     X = scale * np.eye(4)
-    svc = LinearSVC(C, penalize_intercept=False, max_iter=500).fit(X, y)
+    svc = LinearSVC(C=C, penalize_intercept=False, max_iter=500, loss="hinge").fit(X, y)
     # in long double: where scores of 1 are sums of a large and a small number, F is dominated by rounding
     W, b = svc.coef_.astype(np.longdouble), svc.intercept_.astype(np.longdouble)
     scores = X @ W.T + b
@@ -206,7 +217,7 @@ def test_free_intercept_with_class_weights(weights):
     # balanced classes: the first cut's intercept entry is a sum that cancels to rounding
     X, y = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    svc = LinearSVC(penalize_intercept=False, class_weight=weights).fit(X, y)
+    svc = LinearSVC(penalize_intercept=False, class_weight=weights, loss="hinge").fit(X, y)
     weight = compute_sample_weight(weights, y)
     optimum, _ = solve_binary_qp(
         X, np.where(y == 1, 1.0, -1.0), 1.0, weight, penalize_intercept=False
@@ -220,7 +231,7 @@ def test_free_intercept_with_class_weights(weights):
 def test_no_scale_ends_without_a_statement(C, scale):
     X, y = load_iris(return_X_y=True)
     for kind in ({}, {"fit_intercept": False}, {"penalize_intercept": False}):
-        svc = LinearSVC(C, max_iter=60, **kind).fit(scale * X, y)
+        svc = LinearSVC(C=C, max_iter=60, **kind, loss="hinge").fit(scale * X, y)
         F = multiclass_objective(
             svc.coef_, svc.intercept_, scale * X, y, C, penalize_intercept=svc.penalize_intercept
         )

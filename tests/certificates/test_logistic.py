@@ -75,7 +75,7 @@ def optimum(X: Any, y: Any, C: float, K: int) -> tuple[Decimal, list[Decimal]]:
 def test_bounds_enclose_the_optimum_in_60_digits(C: float, K: int, tol: float) -> None:
     rng = np.random.default_rng(K)
     X, y = rng.normal(size=(14, 2)), rng.integers(0, K, 14)
-    svc = LinearSVC(C, loss="logistic", tol=tol, fit_intercept=False).fit(X, y)
+    svc = LinearSVC(C=C, loss="logistic", tol=tol, fit_intercept=False).fit(X, y)
     with localcontext() as context:
         context.prec = 60
         best, w = optimum(X, y, C, K)
@@ -163,7 +163,7 @@ def test_the_bound_of_a_free_intercept_costs_no_digits(seed):
     n, d = int(r.integers(4, 60)), int(r.integers(1, 12))
     X, k = r.normal(size=(n, d)) * 10.0 ** r.uniform(-2, 2), int(r.integers(2, 5))
     y, C = np.concatenate([np.arange(k), r.integers(0, k, n - k)]), 10.0 ** r.uniform(-4, 4)
-    svc = LinearSVC(C, loss="logistic", penalize_intercept=False, tol=1e-9).fit(X, y)
+    svc = LinearSVC(C=C, loss="logistic", penalize_intercept=False, tol=1e-9).fit(X, y)
     assert svc.stop_reason_ == "gap"
     assert svc.gap_ <= 1e-9
 
@@ -171,6 +171,6 @@ def test_the_bound_of_a_free_intercept_costs_no_digits(seed):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_free_intercepts_of_several_classes_are_centered(loss):
     X, y = load_iris(return_X_y=True)
-    svc = LinearSVC(0.1, loss=loss, penalize_intercept=False).fit(X + 3.0, y)
+    svc = LinearSVC(C=0.1, loss=loss, penalize_intercept=False).fit(X + 3.0, y)
     assert abs(svc.intercept_.sum()) <= 1e-13 * np.abs(svc.intercept_).max()
     assert svc.converged_

@@ -76,7 +76,7 @@ class Shown(Products):
         return DenseDesign(self.rows[lo:hi])
 
 
-ESTIMATORS = [LinearSVC(), LinearSVR(), MeasureSVC(), RankSVM(), KernelSVC()]
+ESTIMATORS = [LinearSVC(loss="hinge"), LinearSVR(), MeasureSVC(), RankSVM(), KernelSVC()]
 
 
 @NUMBERS
@@ -96,10 +96,12 @@ def test_risks_and_designs_name_row_and_column(number):
         lambda Z: NystromMap(RBF(1.0), Z),
         lambda Z: KernelDesign(features, Z),
         lambda Z: hstack([X, Z]),
-        lambda Z: LinearSVC().fit(DenseDesign(np.asarray(Z.todense()) if sp.issparse(Z) else Z), Y),
-        lambda Z: LinearSVC().partial_fit(Z, Y, classes=[-1.0, 1.0]),
-        lambda Z: LinearSVCCV(cv=2).fit(Z, Y),
-        lambda Z: LinearSVC().fit(X, Y).predict(Z),
+        lambda Z: LinearSVC(loss="hinge").fit(
+            DenseDesign(np.asarray(Z.todense()) if sp.issparse(Z) else Z), Y
+        ),
+        lambda Z: LinearSVC(loss="hinge").partial_fit(Z, Y, classes=[-1.0, 1.0]),
+        lambda Z: LinearSVCCV(cv=2, loss="hinge").fit(Z, Y),
+        lambda Z: LinearSVC(loss="hinge").fit(X, Y).predict(Z),
         lambda Z: KernelSVC().fit(X, Y).predict(Z),
     ):
         for kind in (np.asarray, sp.csr_matrix):
@@ -112,7 +114,7 @@ def test_risks_and_designs_name_row_and_column(number):
 def test_data_frames_are_named_by_their_columns():
     pd = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match=r"nan in row 7, column 2 \('age'\)"):
-        LinearSVC().fit(pd.DataFrame(spoiled(), columns=["a", "b", "age", "c"]), Y)
+        LinearSVC(loss="hinge").fit(pd.DataFrame(spoiled(), columns=["a", "b", "age", "c"]), Y)
 
 
 @NUMBERS
@@ -144,8 +146,8 @@ def test_estimators_notice_designs_of_others(estimator):
 
 def test_streams_notice_designs_of_others():
     with pytest.raises(ValueError, match=NAMED):
-        LinearSVC().partial_fit(Shown(spoiled()), Y, classes=[-1.0, 1.0])
-    fitted = LinearSVC().partial_fit(X, Y, classes=[-1.0, 1.0])
+        LinearSVC(loss="hinge").partial_fit(Shown(spoiled()), Y, classes=[-1.0, 1.0])
+    fitted = LinearSVC(loss="hinge").partial_fit(X, Y, classes=[-1.0, 1.0])
     with pytest.raises(ValueError, match="NaN"):
         fitted.verify(Products(spoiled()), Y)
 
@@ -280,12 +282,17 @@ def test_sums_that_overflow_are_finite_all_the_same():
     """Finite entries whose sum is infinite must not be refused."""
     large = np.full((4, 2), 1e308)
     large[2:] *= -1.0
-    assert LinearSVC(tol=0.1, max_iter=1).fit(1e-300 * large, [1, 1, 0, 0]).coef_.shape == (1, 2)
+    assert LinearSVC(tol=0.1, max_iter=1, loss="hinge").fit(
+        1e-300 * large, [1, 1, 0, 0]
+    ).coef_.shape == (1, 2)
     assert ScoreRisk(large, np.array([1.0, 1.0, -1.0, -1.0]), Hinge()).dim == 2
 
 
 def test_a_design_in_memory_is_as_good_as_its_matrix():
-    assert LinearSVC().fit(DenseDesign(X), Y).objective_ == LinearSVC().fit(X, Y).objective_
+    assert (
+        LinearSVC(loss="hinge").fit(DenseDesign(X), Y).objective_
+        == LinearSVC(loss="hinge").fit(X, Y).objective_
+    )
 
 
 def test_the_error_about_a_loss_that_overflows_names_the_features():

@@ -101,7 +101,9 @@ def test_wild_scales(name, seed):
     X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-8, 8, d) * 10.0 ** rng.uniform(-3, 3, (n, 1))
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     C = 10.0 ** rng.uniform(-8, 8)
-    svc = quiet(LinearSVC(C=C, solver=SOLVERS[name], max_iter=300), sp.csr_matrix(X), y)
+    svc = quiet(
+        LinearSVC(C=C, solver=SOLVERS[name], max_iter=300, loss="hinge"), sp.csr_matrix(X), y
+    )
     losses = [hinge(a) for a in y]
     here = objective(X, losses, svc.coef_[0], svc.intercept_[0], C)
     assert holds(svc, here)

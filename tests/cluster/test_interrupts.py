@@ -70,7 +70,9 @@ def test_one_press_ends_a_fit_and_leaves_something_usable(make_engine):
             pressed.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-    svc = LinearSVC(C=10.0, tol=1e-15, solver=CuttingPlane(), engine=engine, callbacks=[press])
+    svc = LinearSVC(
+        C=10.0, tol=1e-15, solver=CuttingPlane(), engine=engine, callbacks=[press], loss="hinge"
+    )
     error = interrupted(svc.fit, X, y)
     assert time.monotonic() - pressed[0] < ray_team.GRACE + 5.0
     assert error.estimator is svc

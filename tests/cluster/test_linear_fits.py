@@ -74,7 +74,9 @@ def test_blocks_at_the_shards_give_the_same_bits(make_engine, on_disk, tmp_path)
         X, y = data.write(tmp_path / "rows", [(X, y)], shard_bytes=20_000), None
 
     def fitted(engine):
-        svc = LinearSVC(0.05, solver=DualCoordinate(blocks=5, dealing="shards"), engine=engine)
+        svc = LinearSVC(
+            C=0.05, solver=DualCoordinate(blocks=5, dealing="shards"), engine=engine, loss="hinge"
+        )
         svc.fit(X, y)
         assert svc.converged_
         return svc.coef_.tobytes(), svc.objective_, svc.lower_bound_, svc.n_iter_
@@ -92,9 +94,9 @@ def test_a_killed_worker_loses_its_multipliers_and_the_fit_goes_on(
     monkeypatch.setattr(
         engine, "open", lambda factory, specs: real(*killing(factory, specs, kills))
     )
-    svc = LinearSVC(0.05, solver=DualCoordinate(blocks=4, dealing="shards"), engine=engine).fit(
-        X, y
-    )
+    svc = LinearSVC(
+        C=0.05, solver=DualCoordinate(blocks=4, dealing="shards"), engine=engine, loss="hinge"
+    ).fit(X, y)
     assert kills[0].is_done()
     assert svc.converged_
     assert svc.lower_bound_ <= best * (1 + 1e-9) <= svc.objective_ * (1 + 1e-7)

@@ -34,7 +34,7 @@ def test_fit_prints_the_certificate_as_json(run, files, problems):
     assert found["certified"] is True
     assert found["lower_bound"] <= found["objective"]
     assert found["gap"] <= found["tol"] == 1e-3
-    svc = maxmargin.LinearSVC(C=0.1).fit(problems["X"], problems["two classes"])
+    svc = maxmargin.LinearSVC(C=0.1, loss="hinge").fit(problems["X"], problems["two classes"])
     assert found["objective"] == pytest.approx(svc.objective_, rel=2e-3)
 
 
@@ -187,7 +187,9 @@ def test_spans_are_counted_as_conlleval_does():
 def test_cv_equals_the_class_of_the_library(run, files, problems, tmp_path):
     model = tmp_path / "best.safetensors"
     outcome = run("cv", files["two classes"], "--Cs", "0.01,1", "--json", "--output", model)
-    search = maxmargin.LinearSVCCV([0.01, 1.0], cv=5).fit(problems["X"], problems["two classes"])
+    search = maxmargin.LinearSVCCV([0.01, 1.0], cv=5, loss="hinge").fit(
+        problems["X"], problems["two classes"]
+    )
     assert outcome.code == 0
     assert outcome.json["best_C"] == search.best_params_["C"]
     found = [row["mean_score"] for row in outcome.json["table"]]

@@ -76,7 +76,7 @@ def graphs(n=20):
 TREES = ["(S (NP (N a) (V b)) (VP c))", "(S (NP a) (VP (N b) (V c)))"] * 3
 
 FITS = {
-    "LinearSVC": (LinearSVC(C=10.0), X, Y),
+    "LinearSVC": (LinearSVC(C=10.0, loss="hinge"), X, Y),
     "LinearSVR": (LinearSVR(), X, Y + 0.1 * X[:, 0]),
     "MeasureSVC": (MeasureSVC(C=10.0), X, Y),
     "RankSVM": (RankSVM(C=10.0), X, Y),
@@ -112,11 +112,11 @@ def lines_of(call):
 @pytest.mark.parametrize(
     "wrapped",
     [
-        make_pipeline(StandardScaler(), LinearSVC(C=10.0, max_iter=2)),
-        GridSearchCV(LinearSVC(max_iter=2), {"C": [10.0]}, cv=2),
+        make_pipeline(StandardScaler(), LinearSVC(C=10.0, max_iter=2, loss="hinge")),
+        GridSearchCV(LinearSVC(max_iter=2, loss="hinge"), {"C": [10.0]}, cv=2),
         GridSearchCV(make_pipeline(StandardScaler(), KernelSVC(max_iter=1, tol=1e-9)), {}, cv=2),
-        OneVsRestClassifier(LinearSVC(C=10.0, max_iter=2)),
-        BaggingClassifier(LinearSVC(C=10.0, max_iter=2), 2),
+        OneVsRestClassifier(LinearSVC(C=10.0, max_iter=2, loss="hinge")),
+        BaggingClassifier(LinearSVC(C=10.0, max_iter=2, loss="hinge"), 2),
     ],
     ids=["pipeline", "search", "search over a pipeline", "one-vs-rest", "bagging"],
 )
@@ -128,13 +128,13 @@ def test_a_warning_below_scikit_learn_points_to_the_users_line(wrapped):
 
 
 def test_the_gap_that_was_reached_is_named():
-    svc = LinearSVC(C=10.0, max_iter=3)
+    svc = LinearSVC(C=10.0, max_iter=3, loss="hinge")
     text = message(lambda: svc.fit(X, Y))
     assert f"gap {svc.gap_:.2g} (objective {svc.objective_:.6g}, lower bound" in text
 
 
 def test_a_tolerance_below_rounding_asks_for_other_scales():
-    svc = LinearSVC(tol=1e-16)
+    svc = LinearSVC(tol=1e-16, loss="hinge")
     text = message(lambda: svc.fit(RAW, Y))
     assert svc.stop_reason_ == "rounding"
     assert "stopped because rounding errors may exceed tol=1e-16" in text
@@ -142,7 +142,7 @@ def test_a_tolerance_below_rounding_asks_for_other_scales():
 
 
 def test_one_warning_for_all_problems_of_a_fit():
-    svc = LinearSVC(C=100.0, multi_class="ovr", max_iter=2, solver=DualCoordinate())
+    svc = LinearSVC(C=100.0, multi_class="ovr", max_iter=2, solver=DualCoordinate(), loss="hinge")
     text = message(lambda: svc.fit(*IRIS))
     assert "in 3 of 3 problems" in text
     text = message(lambda: KernelSVC(max_iter=2, tol=1e-6).fit(*IRIS))
@@ -150,7 +150,7 @@ def test_one_warning_for_all_problems_of_a_fit():
 
 
 def test_one_warning_for_a_path():
-    text = message(lambda: svc_path(X, Y, [1e-6, 10.0, 100.0], max_iter=4))
+    text = message(lambda: svc_path(X, Y, [1e-6, 10.0, 100.0], max_iter=4, loss="hinge"))
     assert text.startswith("svc_path: 2 of 3 fits stopped at max_iter=4")
     assert "C=10, 100; largest gap" in text
     text = message(
@@ -160,7 +160,7 @@ def test_one_warning_for_a_path():
 
 
 def test_one_warning_for_a_search():
-    search = LinearSVCCV(Cs=[1e-6, 10.0], cv=3, max_iter=4)
+    search = LinearSVCCV(Cs=[1e-6, 10.0], cv=3, max_iter=4, loss="hinge")
     text = message(lambda: search.fit(X, Y))
     missed = sum(int((~search.cv_results_[f"split{k}_converged"]).sum()) for k in range(3))
     assert 0 < missed < 6
@@ -197,13 +197,13 @@ def press(record):
 @pytest.mark.parametrize(
     "fit",
     [
-        lambda: LinearSVC().fit(X, Y),
-        lambda: LinearSVC(C=10.0, callbacks=[stop]).fit(X, Y),
-        lambda: LinearSVC(C=100.0, multi_class="ovr", callbacks=[stop]).fit(*IRIS),
-        lambda: svc_path(X, Y, [1.0, 10.0], callbacks=[stop]),
-        lambda: LinearSVCCV(Cs=[0.1, 1.0]).fit(X, Y),
-        lambda: LinearSVC().partial_fit(X, Y, classes=[0, 1]),
-        lambda: LinearSVC().partial_fit(X, Y, classes=[0, 1]).verify(X, Y),
+        lambda: LinearSVC(loss="hinge").fit(X, Y),
+        lambda: LinearSVC(C=10.0, callbacks=[stop], loss="hinge").fit(X, Y),
+        lambda: LinearSVC(C=100.0, multi_class="ovr", callbacks=[stop], loss="hinge").fit(*IRIS),
+        lambda: svc_path(X, Y, [1.0, 10.0], callbacks=[stop], loss="hinge"),
+        lambda: LinearSVCCV(Cs=[0.1, 1.0], loss="hinge").fit(X, Y),
+        lambda: LinearSVC(loss="hinge").partial_fit(X, Y, classes=[0, 1]),
+        lambda: LinearSVC(loss="hinge").partial_fit(X, Y, classes=[0, 1]).verify(X, Y),
         lambda: KernelSVC(method="sampled").fit(X, Y),
         lambda: KernelSVC(method="nystrom").fit(X, Y),
         lambda: KernelSVC(method="nystrom").fit(*IRIS),
@@ -216,7 +216,7 @@ def test_planned_endings_are_silent(fit):
 
 
 def test_an_interrupt_is_no_warning():
-    svc = LinearSVC(C=10.0, callbacks=[press])
+    svc = LinearSVC(C=10.0, callbacks=[press], loss="hinge")
 
     def fit():
         with pytest.raises(KeyboardInterrupt):
@@ -229,7 +229,7 @@ def test_an_interrupt_is_no_warning():
 
 
 def test_a_warning_that_is_an_error_comes_after_the_fit_is_stored():
-    svc = LinearSVC(C=10.0, max_iter=3)
+    svc = LinearSVC(C=10.0, max_iter=3, loss="hinge")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises(ConvergenceWarning, match="max_iter=3"):

@@ -38,13 +38,13 @@ def test_there_are_no_probabilities(kind):
 def test_a_text_column_is_named():
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(city="Oslo")
     with pytest.raises(ValueError, match="column 'city' of X contains text, such as 'Oslo'"):
-        LinearSVC().fit(frame, Y)
+        LinearSVC(loss="hinge").fit(frame, Y)
 
 
 @pytest.mark.parametrize("documents", [["a b", "c d"], np.array(["a b", "c d"])])
 def test_documents_need_a_vectorizer(documents):
     with pytest.raises(ValueError, match="TfidfVectorizer"):
-        LinearSVC().fit(documents, [0, 1])
+        LinearSVC(loss="hinge").fit(documents, [0, 1])
 
 
 def test_no_classifier_is_recommended_for_regression():
@@ -52,7 +52,7 @@ def test_no_classifier_is_recommended_for_regression():
         LinearSVR(kernel="rbf")
     assert "KernelSVC" not in str(error.value)
     with pytest.raises(TypeError, match="KernelSVC"):
-        LinearSVC(kernel="rbf")
+        LinearSVC(kernel="rbf", loss="hinge")
 
 
 @pytest.mark.parametrize("kind", [LinearSVC, KernelSVC, MeasureSVC])
@@ -68,9 +68,9 @@ def test_a_folder_is_no_svmlight_file(tmp_path):
 
 def test_a_path_over_a_data_set_needs_no_y(tmp_path):
     stored = data.write(tmp_path / "rows", [(X, Y)])
-    assert len(svc_path(stored, Cs=[0.1, 1.0])) == 2
+    assert len(svc_path(stored, Cs=[0.1, 1.0], loss="hinge")) == 2
     with pytest.raises(TypeError, match="Cs="):
-        svc_path(X, Y)
+        svc_path(X, Y, loss="hinge")
 
 
 def test_signatures_show_the_parameters():
@@ -82,13 +82,13 @@ def test_signatures_show_the_parameters():
 
 
 @pytest.mark.parametrize(
-    "search", [LinearSVC, lambda: make_pipeline(StandardScaler(), LinearSVC())]
+    "search", [LinearSVC, lambda: make_pipeline(StandardScaler(), LinearSVC(loss="hinge"))]
 )
 def test_a_search_of_scikit_learn_does_not_split_data_on_disk(tmp_path, search):
     stored = data.write(tmp_path / "rows", [(X, Y)])
     with pytest.raises(TypeError, match=r"LinearSVCCV, or load it .* dataset.load\(\)"):
         GridSearchCV(search(), {}).fit(stored, Y)
-    assert LinearSVCCV([0.1, 1.0], cv=2).fit(stored).best_params_["C"] in (0.1, 1.0)
+    assert LinearSVCCV([0.1, 1.0], cv=2, loss="hinge").fit(stored).best_params_["C"] in (0.1, 1.0)
 
 
 class WrongDimension(TinyMulticlass):

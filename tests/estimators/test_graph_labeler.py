@@ -42,7 +42,7 @@ def test_neighbors_help(edges):
     assert labeler.lower_bound_ <= labeler.objective_
     assert labeler.gap_ <= 1e-2
     rows = np.concatenate([x.features for x in X]), np.concatenate([y.ravel() for y in Y])
-    alone = LinearSVC(C=0.1, fit_intercept=False).fit(*rows)
+    alone = LinearSVC(C=0.1, fit_intercept=False, loss="hinge").fit(*rows)
     apart = alone.score(
         np.concatenate([x.features for x in X_test]), np.concatenate([y.ravel() for y in Y_test])
     )

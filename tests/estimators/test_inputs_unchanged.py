@@ -166,7 +166,7 @@ def given(make, folder):
 
 def streamed(make, folder):
     X = make(ROWS, folder)
-    own = maxmargin.LinearSVC(tol=1e-4)
+    own = maxmargin.LinearSVC(tol=1e-4, loss="hinge")
     for part in (BINARY, BINARY):
         own.partial_fit(X, part, classes=[-1, 1])
     return 1.0, own.decision_function(ROWS)
@@ -176,7 +176,7 @@ def written(make, folder):
     """A data set on disk."""
     X = make(ROWS, folder)
     data.write(folder / "set", [(X, BINARY)])
-    own = maxmargin.LinearSVC(tol=1e-4).fit(data.open(folder / "set"))
+    own = maxmargin.LinearSVC(tol=1e-4, loss="hinge").fit(data.open(folder / "set"))
     return own.objective_, own.decision_function(ROWS)
 
 
@@ -216,10 +216,10 @@ BAGS = [int(THREE[own].max() > 1) for own in FOURS[:3]] + [0, 1, 0]
 CHOICES = [int(TARGET[own].argmax()) for own in FOURS]
 TIGHT = {"tol": 1e-4}
 MODELS = {
-    "LinearSVC": plain(maxmargin.LinearSVC(**TIGHT), BINARY),
-    "LinearSVC 3": plain(maxmargin.LinearSVC(**TIGHT), THREE),
+    "LinearSVC": plain(maxmargin.LinearSVC(**TIGHT, loss="hinge"), BINARY),
+    "LinearSVC 3": plain(maxmargin.LinearSVC(**TIGHT, loss="hinge"), THREE),
     "LinearSVC smooth": plain(maxmargin.LinearSVC(loss="logistic", **TIGHT), THREE),
-    "LinearSVCCV": plain(maxmargin.LinearSVCCV(Cs=[0.1], cv=2, **TIGHT), BINARY),
+    "LinearSVCCV": plain(maxmargin.LinearSVCCV(Cs=[0.1], cv=2, **TIGHT, loss="hinge"), BINARY),
     "LinearSVR": plain(maxmargin.LinearSVR(**TIGHT), TARGET),
     "MeasureSVC": plain(maxmargin.MeasureSVC("f1", **TIGHT), BINARY),
     "RankSVM": plain(maxmargin.RankSVM(**TIGHT), THREE, QUERIES),

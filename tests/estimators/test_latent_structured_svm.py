@@ -125,10 +125,10 @@ def test_bags_beat_the_plain_ways(seed):
 
     (X, y), (X_new, y_new) = draw(200), draw(500)
     latent = 1.0 + LatentStructuredSVM(MultipleInstance(), 0.1).fit(X, y).score(X_new, y_new)
-    each = LinearSVC(C=0.1).fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
+    each = LinearSVC(C=0.1, loss="hinge").fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
     top = np.array([each.decision_function(x).max() for x in X])
     threshold = max(top, key=lambda t: np.mean((top >= t) == y))  # the best one for bags
     top = np.array([each.decision_function(x).max() for x in X_new])
-    mean = LinearSVC(C=0.1).fit([x.mean(axis=0) for x in X], y)
+    mean = LinearSVC(C=0.1, loss="hinge").fit([x.mean(axis=0) for x in X], y)
     assert latent > np.mean((top >= threshold) == y_new) + 0.01
     assert latent > mean.score([x.mean(axis=0) for x in X_new], y_new) + 0.1

@@ -23,10 +23,10 @@ from maxmargin.solvers import CuttingPlane, DualCoordinate
 
 @parametrize_with_checks(
     [
-        LinearSVC(),
-        LinearSVC(penalize_intercept=False),
+        LinearSVC(loss="hinge"),
+        LinearSVC(penalize_intercept=False, loss="hinge"),
         LinearSVC(loss="logistic"),
-        LinearSVC(n_jobs=2, solver=CuttingPlane(mu=0.03)),
+        LinearSVC(n_jobs=2, solver=CuttingPlane(mu=0.03), loss="hinge"),
     ]
 )
 def test_scikit_learn_law(estimator, check):
@@ -35,15 +35,15 @@ def test_scikit_learn_law(estimator, check):
 
 def test_in_pipelines_searches_and_calibration():
     X, y = load_breast_cancer(return_X_y=True)
-    pipe = make_pipeline(StandardScaler(), LinearSVC())
+    pipe = make_pipeline(StandardScaler(), LinearSVC(loss="hinge"))
     search = GridSearchCV(pipe, {"linearsvc__C": [0.01, 0.1, 1.0]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.96
     calibrated = CalibratedClassifierCV(pipe, cv=3).fit(X, y)
     assert calibrated.predict_proba(X).shape == (len(y), 2)
     assert calibrated.score(X, y) > 0.96
-    assert cross_val_score(LinearSVC(), X, y, cv=3).mean() > 0.93  # unscaled
+    assert cross_val_score(LinearSVC(loss="hinge"), X, y, cv=3).mean() > 0.93  # unscaled
     X, y = load_iris(return_X_y=True)
-    assert OneVsRestClassifier(LinearSVC()).fit(X, y).score(X, y) > 0.9
+    assert OneVsRestClassifier(LinearSVC(loss="hinge")).fit(X, y).score(X, y) > 0.9
 
 
 def test_same_attributes_as_scikit_learn():
@@ -51,7 +51,7 @@ def test_same_attributes_as_scikit_learn():
         X, y = loader(return_X_y=True)
         X = StandardScaler().fit_transform(X)
         kind = {"multi_class": "crammer_singer"} if loader is load_iris else {}
-        ours, theirs = LinearSVC().fit(X, y), ScikitSVC(loss="hinge", **kind).fit(X, y)
+        ours, theirs = LinearSVC(loss="hinge").fit(X, y), ScikitSVC(loss="hinge", **kind).fit(X, y)
         assert ours.coef_.shape == theirs.coef_.shape
         assert ours.intercept_.shape == theirs.intercept_.shape
         assert ours.decision_function(X).shape == theirs.decision_function(X).shape
@@ -64,9 +64,9 @@ def test_frames_keep_their_names(frame):
     X, y = load_iris(return_X_y=True)
     names = ["a", "b", "c", "d"]
     table = frame(dict(zip(names, X.T, strict=True)))
-    svc = LinearSVC().fit(table, y)
+    svc = LinearSVC(loss="hinge").fit(table, y)
     assert svc.feature_names_in_.tolist() == names
-    np.testing.assert_array_equal(svc.predict(table), LinearSVC().fit(X, y).predict(X))
+    np.testing.assert_array_equal(svc.predict(table), LinearSVC(loss="hinge").fit(X, y).predict(X))
 
 
 def test_labels_of_any_kind():
@@ -78,16 +78,18 @@ def test_labels_of_any_kind():
     ):
         if labels.dtype == object:
             labels = labels.astype(str)
-        svc = LinearSVC().fit(X, labels[y])
+        svc = LinearSVC(loss="hinge").fit(X, labels[y])
         assert set(svc.predict(X)) <= set(labels.tolist())
         assert svc.score(X, labels[y]) > 0.9
-    booleans = LinearSVC().fit(X, y == 1)
+    booleans = LinearSVC(loss="hinge").fit(X, y == 1)
     assert booleans.predict(X).dtype == bool
 
 
 def test_clone_and_pickle():
     X, y = load_iris(return_X_y=True)
-    svc = LinearSVC(0.5, solver=CuttingPlane(mu=0.2), cost=1 - np.eye(3)).fit(X, y)
+    svc = LinearSVC(
+        C=0.5, solver=CuttingPlane(mu=0.2), cost=1 - np.eye(3), multi_class="crammer_singer"
+    ).fit(X, y)
     again = pickle.loads(pickle.dumps(svc))
     np.testing.assert_array_equal(again.predict(X), svc.predict(X))
     assert again.gap_ == svc.gap_
@@ -98,7 +100,7 @@ def test_clone_and_pickle():
 
 def test_history_becomes_a_table():
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC().fit(X, y)
+    svc = LinearSVC(loss="hinge").fit(X, y)
     table = pd.DataFrame(svc.history_)
     assert len(table) == svc.n_iter_
     assert table["objective"].is_monotonic_decreasing
@@ -111,8 +113,8 @@ def test_history_becomes_a_table():
 def test_class_weight_is_a_factor_of_c_by_class():
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    by_class = LinearSVC(tol=1e-6, class_weight={0: 3.0, 1: 0.5}).fit(X, y)
-    by_row = LinearSVC(tol=1e-6).fit(X, y, sample_weight=np.where(y == 0, 3.0, 0.5))
+    by_class = LinearSVC(tol=1e-6, class_weight={0: 3.0, 1: 0.5}, loss="hinge").fit(X, y)
+    by_row = LinearSVC(tol=1e-6, loss="hinge").fit(X, y, sample_weight=np.where(y == 0, 3.0, 0.5))
     np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
 
 
@@ -122,23 +124,28 @@ def test_costs_move_decisions_to_the_cheap_side():
     y = np.repeat([0, 1, 2], 200)
     cost = 1.0 - np.eye(3)
     cost[2, :2] = 10.0  # missing class 2 is expensive
-    expensive = LinearSVC(0.1, cost=cost, tol=1e-5).fit(X, y).predict(X)
-    plain = LinearSVC(0.1, tol=1e-5).fit(X, y).predict(X)
+    expensive = (
+        LinearSVC(C=0.1, cost=cost, tol=1e-5, multi_class="crammer_singer").fit(X, y).predict(X)
+    )
+    plain = LinearSVC(C=0.1, tol=1e-5, loss="hinge").fit(X, y).predict(X)
     assert (expensive[y == 2] == 2).mean() > (plain[y == 2] == 2).mean() + 0.1
 
 
 def test_an_intercept_that_is_not_penalized_ignores_translations():
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    free = [LinearSVC(tol=1e-6, penalize_intercept=False).fit(X + s, y) for s in (0.0, 5.0)]
+    free = [
+        LinearSVC(tol=1e-6, penalize_intercept=False, loss="hinge").fit(X + s, y)
+        for s in (0.0, 5.0)
+    ]
     np.testing.assert_allclose(free[0].objective_, free[1].objective_, rtol=2e-6)
-    bound = [LinearSVC(tol=1e-6).fit(X + s, y).objective_ for s in (0.0, 5.0)]
+    bound = [LinearSVC(tol=1e-6, loss="hinge").fit(X + s, y).objective_ for s in (0.0, 5.0)]
     assert abs(bound[0] - bound[1]) > 1e-3 * bound[0]
 
 
 def test_warm_start_saves_iterations():
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(warm_start=True, tol=1e-4).fit(X, y)
+    svc = LinearSVC(warm_start=True, tol=1e-4, loss="hinge").fit(X, y)
     cold = svc.n_iter_
     optimum = svc.objective_
     svc.fit(X, y)
@@ -164,27 +171,27 @@ def test_warm_start_saves_iterations():
 def test_errors_say_what_to_do(params, words):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=words):
-        LinearSVC(**params).fit(X, y)
+        LinearSVC(**params, loss="hinge").fit(X, y)
 
 
 def test_a_solver_that_cannot_says_so():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TypeError, match=r"unpenalized intercept. Use solver=CuttingPlane\(\)"):
-        LinearSVC(solver=DualCoordinate(), penalize_intercept=False).fit(X, y)
-    assert LinearSVC(tol=np.float32(1e-2)).fit(X, y).converged_
+        LinearSVC(solver=DualCoordinate(), penalize_intercept=False, loss="hinge").fit(X, y)
+    assert LinearSVC(tol=np.float32(1e-2), loss="hinge").fit(X, y).converged_
 
 
 def test_weights_that_leave_nothing():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="zero"):
-        LinearSVC().fit(X, y, np.zeros(len(y)))
+        LinearSVC(loss="hinge").fit(X, y, np.zeros(len(y)))
     with pytest.raises(ValueError, match="has no weight"):
-        LinearSVC(penalize_intercept=False).fit(X, y, (y != 2).astype(float))
-    absent = LinearSVC().fit(X, y, (y != 2).astype(float))
+        LinearSVC(penalize_intercept=False, loss="hinge").fit(X, y, (y != 2).astype(float))
+    absent = LinearSVC(loss="hinge").fit(X, y, (y != 2).astype(float))
     assert absent.converged_
 
 
 def test_sparse_with_empty_rows():
     X = sp.csr_matrix(np.array([[1.0, 0], [0, 0], [0, 2], [0, 0]]))
-    svc = LinearSVC().fit(X, [0, 0, 1, 1])
+    svc = LinearSVC(loss="hinge").fit(X, [0, 0, 1, 1])
     assert svc.converged_

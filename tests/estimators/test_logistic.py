@@ -42,7 +42,7 @@ def objective(coef: Any, bias: Any, C: float, X: Any, y: Any, weight: Any) -> fl
 def test_the_optimum_is_that_of_scikit_learn(name: str, C: float, free: bool) -> None:
     X, y = problem(name)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
-    svc = LinearSVC(C, loss="logistic", tol=1e-6, fit_intercept=free, penalize_intercept=False)
+    svc = LinearSVC(C=C, loss="logistic", tol=1e-6, fit_intercept=free, penalize_intercept=False)
     svc.fit(X, y, sample_weight=weight)
     solver: Any = "newton-cholesky"
     theirs = LogisticRegression(C=C, fit_intercept=free, tol=1e-9, max_iter=10_000, solver=solver)
@@ -81,7 +81,7 @@ def test_several_classes_have_softmax_probabilities_or_normalized_ones() -> None
 @pytest.mark.parametrize("name", ["two", "three"])
 def test_logarithms_of_tiny_probabilities_are_finite(name: str) -> None:
     X, y = problem(name)
-    svc = LinearSVC(100.0, loss="logistic").fit(X, y)
+    svc = LinearSVC(C=100.0, loss="logistic").fit(X, y)
     with np.errstate(all="raise", under="ignore"):
         logs, p = svc.predict_log_proba(1e5 * X), svc.predict_proba(1e5 * X)
     assert np.isfinite(logs).all()
@@ -101,7 +101,7 @@ def test_probabilities_are_calibrated_on_average() -> None:
 
 def test_other_losses_have_no_probabilities() -> None:
     X, y = problem("two")
-    svc = LinearSVC().fit(X, y)
+    svc = LinearSVC(loss="hinge").fit(X, y)
     for name in ("predict_proba", "predict_log_proba"):
         assert not hasattr(svc, name)
     with pytest.raises(AttributeError, match=r"loss='logistic'.*CalibratedClassifierCV"):
@@ -120,7 +120,7 @@ def test_other_losses_have_no_probabilities() -> None:
 )
 def test_refusals_say_what_to_use(params: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        LinearSVC(**params).fit(*problem("three"))
+        LinearSVC(**params, loss="hinge").fit(*problem("three"))
 
 
 def test_there_is_no_partial_fit() -> None:
@@ -137,15 +137,17 @@ def test_searches_and_paths_equal_single_fits(name: str) -> None:
     options: Any = {"loss": "logistic", "tol": 1e-5}
     train, test = np.arange(len(y)) % 3 > 0, np.arange(len(y)) % 3 == 0
     folds = [(np.flatnonzero(train), np.flatnonzero(test))]
-    search = LinearSVCCV([0.01, 1.0], cv=folds, scoring="neg_log_loss", **options).fit(X, y)
-    best = LinearSVC(search.best_params_["C"], **options).fit(X, y)
+    search = LinearSVCCV(
+        [0.01, 1.0], cv=folds, scoring="neg_log_loss", **options, loss="hinge"
+    ).fit(X, y)
+    best = LinearSVC(C=search.best_params_["C"], **options, loss="hinge").fit(X, y)
     np.testing.assert_allclose(search.predict_proba(X), best.predict_proba(X), atol=1e-2)
     assert search.cv_results_["split0_converged"].all()
     for C, score in zip([0.01, 1.0], search.cv_results_["split0_test_score"], strict=True):
-        cell = LinearSVC(C, **options).fit(X[train], y[train])
+        cell = LinearSVC(C=C, **options, loss="hinge").fit(X[train], y[train])
         assert -score == pytest.approx(log_loss(y[test], cell.predict_proba(X[test])), rel=0.02)
-    for svc in svc_path(X, y, [0.01, 1.0], **options):
-        alone = LinearSVC(svc.C, **options).fit(X, y)
+    for svc in svc_path(X, y, [0.01, 1.0], **options, loss="hinge"):
+        alone = LinearSVC(C=svc.C, **options, loss="hinge").fit(X, y)
         assert svc.lower_bound_ <= alone.objective_
         assert alone.lower_bound_ <= svc.objective_
         assert svc.converged_

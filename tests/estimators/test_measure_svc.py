@@ -75,7 +75,7 @@ def test_dense_sparse_and_float32_agree(measure):
 
 def test_f1_beats_the_plain_classifier_where_positives_are_rare():
     X, y = rare(n=1000, weights=[0.92])
-    plain = f1_score(y, LinearSVC().fit(X, y).predict(X))
+    plain = f1_score(y, LinearSVC(loss="hinge").fit(X, y).predict(X))
     assert f1_score(y, MeasureSVC("f1").fit(X, y).predict(X)) > plain + 0.1
 
 
@@ -102,7 +102,7 @@ def test_where_an_intercept_cannot_matter_it_is_set_afterwards(measure):
 
 def test_roc_auc_beats_the_plain_classifier():
     X, y = rare(n=2000, flip_y=0.2)
-    plain = LinearSVC(0.01).fit(X, y).decision_function(X)
+    plain = LinearSVC(C=0.01, loss="hinge").fit(X, y).decision_function(X)
     area = MeasureSVC("roc_auc", C=0.01).fit(X, y).decision_function(X)
     assert roc_auc_score(y, area) > roc_auc_score(y, plain)
 
@@ -111,7 +111,7 @@ def test_roc_auc_beats_the_plain_classifier():
 def test_quantifiers_call_about_as_many_rows_as_there_are(measure):
     X, y = rare(n=1000)
     called = MeasureSVC(measure, C=10.0).fit(X, y).predict(X).sum()
-    plain = LinearSVC(10.0).fit(X, y).predict(X).sum()
+    plain = LinearSVC(C=10.0, loss="hinge").fit(X, y).predict(X).sum()
     assert abs(called - y.sum()) < abs(plain - y.sum())
 
 

@@ -87,10 +87,10 @@ def three() -> tuple[Any, Any]:
 
 
 CASES: dict[str, Any] = {
-    "two classes": lambda: LinearSVC().fit(*two()),
-    "no intercept": lambda: LinearSVC(fit_intercept=False).fit(*two()),
-    "three classes": lambda: LinearSVC().fit(*three()),
-    "search": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2).fit(*three()),
+    "two classes": lambda: LinearSVC(loss="hinge").fit(*two()),
+    "no intercept": lambda: LinearSVC(fit_intercept=False, loss="hinge").fit(*two()),
+    "three classes": lambda: LinearSVC(loss="hinge").fit(*three()),
+    "search": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge").fit(*three()),
     "logistic": lambda: LinearSVC(loss="logistic").fit(*two()),
     "multinomial": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="logistic").fit(*three()),
     "logistic, one-vs-rest": lambda: LinearSVC(loss="logistic", multi_class="ovr").fit(*three()),
@@ -169,7 +169,8 @@ def test_onnxruntime_gives_the_predictions(case: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "last", [LinearSVC(), LinearSVC(loss="logistic"), KernelSVC(), OneClassSVM(), LinearSVR()]
+    "last",
+    [LinearSVC(loss="hinge"), LinearSVC(loss="logistic"), KernelSVC(), OneClassSVM(), LinearSVR()],
 )
 def test_pipelines_are_converted_by_skl2onnx(last: Any, dtype: Any) -> None:
     pytest.importorskip("skl2onnx")
@@ -195,7 +196,7 @@ def test_pipelines_are_converted_by_skl2onnx(last: Any, dtype: Any) -> None:
 def test_labels_keep_their_values(classes: list[Any]) -> None:
     X, y = two()
     labels = np.array(classes)[y]
-    svc = LinearSVC().fit(X, labels)
+    svc = LinearSVC(loss="hinge").fit(X, labels)
     np.testing.assert_array_equal(evaluate(svc, X, np.float64)[0], svc.predict(X))
     if find_spec("skl2onnx") and find_spec("onnxruntime"):
         import onnxruntime
@@ -210,9 +211,9 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match=r"SequenceTagger cannot be exported.*LinearSVC, "):
         maxmargin.to_onnx(SequenceTagger())
     with pytest.raises(NotFittedError):
-        maxmargin.to_onnx(LinearSVC())
+        maxmargin.to_onnx(LinearSVC(loss="hinge"))
     with pytest.raises(ValueError, match=r"float32 or numpy\.float64"):
-        maxmargin.to_onnx(LinearSVC().fit(X, y), dtype=np.float16)
+        maxmargin.to_onnx(LinearSVC(loss="hinge").fit(X, y), dtype=np.float16)
     svc = KernelSVC(kernel=lambda A, B: A @ B.T).fit(X, y)
     with pytest.raises(TypeError, match="Python function"):
         evaluate(svc, X, np.float64)

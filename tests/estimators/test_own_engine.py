@@ -40,7 +40,7 @@ def test_a_fit_does_not_close_what_it_was_given():
             closed.append(self)
             super().close()
 
-    LinearSVC(solver=CuttingPlane(), engine=Watched()).fit(X, Y)
+    LinearSVC(solver=CuttingPlane(), engine=Watched(), loss="hinge").fit(X, Y)
     assert not closed
 
 

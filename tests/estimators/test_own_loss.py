@@ -93,7 +93,7 @@ def test_the_file_is_short_and_outside_the_package():
 @pytest.mark.parametrize("width", [0.05, WIDTH, 3.0])
 def test_every_solver_reaches_the_referees_optimum(solver, C, width):
     X, y, s = problem()
-    svc = LinearSVC(C, loss=HuberHinge(width), solver=solver, tol=1e-6).fit(X, y, s)
+    svc = LinearSVC(C=C, loss=HuberHinge(width), solver=solver, tol=1e-6).fit(X, y, s)
     best, _ = referee(with_constant(X), y, C * s, width)
     require_true(svc, best, 1e-6)
     if solver != "auto":
@@ -109,7 +109,7 @@ def test_every_solver_reaches_the_referees_optimum(solver, C, width):
 def test_an_intercept_that_is_not_penalized(solver):
     X, y, s = problem(1)
     svc = LinearSVC(
-        2.0, loss=HuberHinge(WIDTH), solver=solver, tol=1e-6, penalize_intercept=False
+        C=2.0, loss=HuberHinge(WIDTH), solver=solver, tol=1e-6, penalize_intercept=False
     ).fit(X, y, s)
     best, _ = referee(with_constant(X), y, 2.0 * s, WIDTH, free=True)
     require_true(svc, best, 1e-6)
@@ -119,7 +119,7 @@ def test_an_intercept_that_is_not_penalized(solver):
 def test_many_rows_and_sparse_ones(solver):
     X, y, s = problem(2, n=3000, d=20)
     X = np.where(np.abs(X) > 1.0, X, 0.0)
-    svc = LinearSVC(0.1, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5)
+    svc = LinearSVC(C=0.1, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5)
     best, _ = referee(with_constant(X), y, 0.1 * s, WIDTH)
     require_true(svc.fit(sp.csr_matrix(X), y, s), best, 1e-5)
     require_true(svc.fit(X, y, s), best, 1e-5)
@@ -216,7 +216,7 @@ def test_the_width_can_be_searched_for():
 def test_data_on_disk(tmp_path, solver):
     X, y, s = problem(9, n=600)
     rows = maxmargin.data.write(tmp_path / "rows", [(X, y, s)])
-    svc = LinearSVC(0.5, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5).fit(rows)
+    svc = LinearSVC(C=0.5, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5).fit(rows)
     if isinstance(solver, DualCoordinate):
         assert {record["method"] for record in svc.history_} == {"stream"}
     best, _ = referee(with_constant(X), y, 0.5 * s, WIDTH)
@@ -226,7 +226,7 @@ def test_data_on_disk(tmp_path, solver):
 @pytest.mark.parametrize("max_support", [10_000, 40])
 def test_streams_have_true_bounds(max_support):
     X, y, s = problem(10, n=800)
-    svc, seen = LinearSVC(0.3, loss=HuberHinge(WIDTH), max_support=max_support), []
+    svc, seen = LinearSVC(C=0.3, loss=HuberHinge(WIDTH), max_support=max_support), []
     for k in range(8):
         part = slice(100 * k, 100 * (k + 1))
         svc.partial_fit(X[part], y[part], classes=[-1.0, 1.0], sample_weight=s[part])
@@ -275,7 +275,7 @@ def test_streams_go_on_after_save_and_load(tmp_path):
 def test_load_says_which_class_it_needs(tmp_path):
     X, y, _ = problem(14)
     LinearSVC(loss=HuberHinge(WIDTH)).fit(X, y).save(tmp_path / "own")
-    LinearSVC().fit(X, y).save(tmp_path / "hinge")
+    LinearSVC(loss="hinge").fit(X, y).save(tmp_path / "hinge")
     with pytest.raises(ValueError, match=r"load\(path, loss=HuberHinge\)"):
         maxmargin.load(tmp_path / "own")
     with pytest.raises(TypeError, match="class"):
@@ -348,7 +348,7 @@ def test_what_a_loss_does_not_offer_is_refused(loss):
 def test_a_subclass_that_is_another_loss_is_not_trained_as_its_parent():
     X, y, s = problem(18)
     svc = LinearSVC(loss=Doubled(), tol=1e-6).fit(X, y, s)
-    parent = LinearSVC(2.0, loss=SquaredHinge(), tol=1e-6).fit(X, y, s)
+    parent = LinearSVC(C=2.0, loss=SquaredHinge(), tol=1e-6).fit(X, y, s)
     assert svc.objective_ == pytest.approx(parent.objective_, rel=2e-6)
     assert {record["method"] for record in svc.history_} == {"cutting planes"}
 

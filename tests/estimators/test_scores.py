@@ -135,7 +135,12 @@ def test_queries_are_not_compared_with_each_other(tmp_path):
 
 @pytest.mark.parametrize(
     "estimator",
-    [LinearSVC(), MeasureSVC("f1"), LinearSVCCV(Cs=[0.1, 1.0], cv=2), KernelSVC(method="exact")],
+    [
+        LinearSVC(loss="hinge"),
+        MeasureSVC("f1"),
+        LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge"),
+        KernelSVC(method="exact"),
+    ],
     ids=lambda e: type(e).__name__,
 )
 def test_a_data_set_is_scored_by_its_own_labels(estimator, tmp_path):

@@ -15,7 +15,7 @@ SINGULAR = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
 
 
 def fit(**params):
-    return LinearSVC(0.1, **params).fit(X, Y)
+    return LinearSVC(C=0.1, **params, loss="hinge").fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_methods_that_cannot_say_so_and_auto_takes_one_that_can():
         fit(nonnegative=[0], solver=Newton())
     y = np.arange(30) % 3
     with pytest.raises(TypeError, match=r"coordinate .*negative"):
-        LinearSVC(nonnegative=[0], solver=DualCoordinate()).fit(X, y)
-    assert LinearSVC(nonnegative=[0]).fit(X, y).converged_
+        LinearSVC(nonnegative=[0], solver=DualCoordinate(), loss="hinge").fit(X, y)
+    assert LinearSVC(nonnegative=[0], loss="hinge").fit(X, y).converged_
     assert fit(nonnegative=[0]).converged_
 
 

@@ -55,8 +55,8 @@ def test_one_wrong_index(number):
     where = int(np.searchsorted(X.indptr, 10, side="right")) - 1
     text = f"X is damaged: row {where} has an entry in column {number}, but its columns are 0 to 19"
     with pytest.raises(ValueError, match=text):
-        LinearSVC().fit(X, y)
-    fitted = LinearSVC().fit(rows()[0], y)
+        LinearSVC(loss="hinge").fit(X, y)
+    fitted = LinearSVC(loss="hinge").fit(rows()[0], y)
     for take in (as_design, CSRDesign, fitted.predict):
         with pytest.raises(ValueError, match=text):
             take(X)
@@ -77,7 +77,7 @@ def test_one_wrong_index(number):
 def test_wrong_pointers_and_arrays(edit, text):
     X, y = rows()
     edit(X)
-    for take in (lambda X: LinearSVC().fit(X, y), as_design, CSRDesign):
+    for take in (lambda X: LinearSVC(loss="hinge").fit(X, y), as_design, CSRDesign):
         with pytest.raises(ValueError, match=text):
             take(X)
 
@@ -88,11 +88,11 @@ def test_other_formats_are_looked_at_before_they_are_converted():
         bad = kind(rows()[0])  # its own arrays
         (bad.coords[1] if bad.format == "coo" else bad.indices)[3] = 2**30
         with pytest.raises(ValueError, match="damaged"):
-            LinearSVC().fit(bad, y)
+            LinearSVC(loss="hinge").fit(bad, y)
     bad = sp.lil_matrix(X)
     bad.data[3] = [1.0] * 50
     with pytest.raises(ValueError, match="damaged"):
-        LinearSVC().fit(bad, y)
+        LinearSVC(loss="hinge").fit(bad, y)
     covariance = sp.identity(20, format="csr")
     covariance.indices[3] = 2**30
     with pytest.raises(ValueError, match="damaged"):
@@ -101,7 +101,7 @@ def test_other_formats_are_looked_at_before_they_are_converted():
 
 def test_order_and_repeats_do_not_matter():
     X, y = rows()
-    wanted = LinearSVC(tol=1e-8).fit(X, y)
+    wanted = LinearSVC(tol=1e-8, loss="hinge").fit(X, y)
     turned = X.copy()
     for lo, hi in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         turned.indices[lo:hi] = X.indices[lo:hi][::-1]
@@ -112,7 +112,7 @@ def test_order_and_repeats_do_not_matter():
     )
     for odd in (turned, twice):
         before = odd.indices.copy()
-        found = LinearSVC(tol=1e-8).fit(odd, y)
+        found = LinearSVC(tol=1e-8, loss="hinge").fit(odd, y)
         assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-7)
         np.testing.assert_allclose(
             found.decision_function(odd), wanted.decision_function(X), atol=1e-3

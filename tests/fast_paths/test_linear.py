@@ -20,8 +20,8 @@ def data(classes=2):
 @pytest.mark.parametrize("classes", [2, 4])
 def test_sparse_equals_dense(classes):
     X, y = data(classes)
-    dense = LinearSVC(0.1, tol=1e-6).fit(X, y)
-    sparse = LinearSVC(0.1, tol=1e-6).fit(sp.csr_matrix(X), y)
+    dense = LinearSVC(C=0.1, tol=1e-6, loss="hinge").fit(X, y)
+    sparse = LinearSVC(C=0.1, tol=1e-6, loss="hinge").fit(sp.csr_matrix(X), y)
     assert dense.objective_ == pytest.approx(sparse.objective_, rel=3e-6)
     np.testing.assert_allclose(dense.coef_, sparse.coef_, atol=1e-2)
     np.testing.assert_allclose(
@@ -34,8 +34,8 @@ def test_sparse_equals_dense(classes):
 def test_float32_is_its_float64_copy(classes, form):
     X, y = data(classes)
     X32 = X.astype(np.float32)
-    narrow = LinearSVC(0.1).fit(form(X32), y)
-    wide = LinearSVC(0.1).fit(form(X32.astype(np.float64)), y)
+    narrow = LinearSVC(C=0.1, loss="hinge").fit(form(X32), y)
+    wide = LinearSVC(C=0.1, loss="hinge").fit(form(X32.astype(np.float64)), y)
     # sums run in float64 for both: the same problem, the same bits
     np.testing.assert_array_equal(narrow.coef_, wide.coef_)
     assert narrow.objective_ == wide.objective_
@@ -46,7 +46,10 @@ def test_wide_indices_equal_narrow_ones():
     narrow = sp.csr_matrix(X)
     wide = narrow.copy()
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    a, b = LinearSVC(0.1).fit(narrow, y), LinearSVC(0.1).fit(wide, y)
+    a, b = (
+        LinearSVC(C=0.1, loss="hinge").fit(narrow, y),
+        LinearSVC(C=0.1, loss="hinge").fit(wide, y),
+    )
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
@@ -63,9 +66,9 @@ def test_data_is_not_copied(make):
     rng = np.random.default_rng(0)
     X, y = make(rng.normal(size=(20_000, 100))), rng.integers(0, 2, 20_000)
     size = X.data.nbytes
-    LinearSVC(1e-4, max_iter=2).fit(X, y)
+    LinearSVC(C=1e-4, max_iter=2, loss="hinge").fit(X, y)
     tracemalloc.start()
-    LinearSVC(1e-4, max_iter=3).fit(X, y)
+    LinearSVC(C=1e-4, max_iter=3, loss="hinge").fit(X, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # scores, labels and weights are a few numbers per row; a copy of 100 columns would show

@@ -67,7 +67,7 @@ def outcome(validate: Any, estimator: Any, X: Any, y: Any, **options: Any) -> tu
 @pytest.mark.parametrize("numeric", [False, True])
 def test_same_as_scikit_learn(rows: Any, labels: Any, numeric: bool) -> None:
     found, expected = (
-        outcome(validate, mm.LinearSVC(), rows, labels, y_numeric=numeric)
+        outcome(validate, mm.LinearSVC(loss="hinge"), rows, labels, y_numeric=numeric)
         for validate in (validate_data, by_scikit)
     )
     assert found == expected
@@ -78,7 +78,7 @@ def test_same_as_scikit_learn(rows: Any, labels: Any, numeric: bool) -> None:
 def test_rows_for_a_prediction(names: Any, width: int) -> None:
     made = []
     for validate in (validate_data, by_scikit):
-        estimator = mm.LinearSVC()
+        estimator = mm.LinearSVC(loss="hinge")
         estimator.n_features_in_ = 4
         if names is not None:
             estimator.feature_names_in_ = np.array(names, dtype=object)
@@ -88,7 +88,7 @@ def test_rows_for_a_prediction(names: Any, width: int) -> None:
 
 def test_names_of_an_earlier_fit_are_removed() -> None:
     pandas = pytest.importorskip("pandas")
-    svc = mm.LinearSVC().fit(pandas.DataFrame(X, columns=list("abcd")), Y)
+    svc = mm.LinearSVC(loss="hinge").fit(pandas.DataFrame(X, columns=list("abcd")), Y)
     assert list(svc.feature_names_in_) == list("abcd")
     assert not hasattr(svc.fit(X, Y), "feature_names_in_")
 
@@ -108,4 +108,6 @@ def test_labels_that_are_no_classes(labels: Any) -> None:
         return None, [str(w.message) for w in caught if "unique classes" in str(w.message)]
 
     expected = outcome(lambda: check_classification_targets(labels))
-    assert outcome(lambda: mm.LinearSVC(max_iter=1, tol=0.9).fit(X, labels)) == expected
+    assert (
+        outcome(lambda: mm.LinearSVC(max_iter=1, tol=0.9, loss="hinge").fit(X, labels)) == expected
+    )

@@ -77,13 +77,22 @@ def _models() -> dict[str, Callable[[], Any]]:
     prior = GaussianPrior(mean=np.ones(6), variance=2.0)
     return {
         "LinearSVC": lambda: LinearSVC(
-            solver=CuttingPlane(), cost=cost, class_weight={0: 2.0}, nonnegative=[0]
+            solver=CuttingPlane(),
+            cost=cost,
+            class_weight={0: 2.0},
+            nonnegative=[0],
+            multi_class="crammer_singer",
         ).fit(X, Y),
-        "LinearSVC texts": lambda: LinearSVC(prior=prior, fixed={1: 0.5}).fit(X, TEXTS),
-        "LinearSVC objects": lambda: LinearSVC().fit(X, TEXTS.astype(object)),
-        "LinearSVC stream": lambda: _streamed(LinearSVC(), X, Y, classes=[0, 1, 2]),
+        "LinearSVC texts": lambda: LinearSVC(prior=prior, fixed={1: 0.5}, loss="hinge").fit(
+            X, TEXTS
+        ),
+        "LinearSVC objects": lambda: LinearSVC(loss="hinge").fit(X, TEXTS.astype(object)),
+        "LinearSVC stream": lambda: _streamed(LinearSVC(loss="hinge"), X, Y, classes=[0, 1, 2]),
         "LinearSVC sparse stream": lambda: _streamed(
-            LinearSVC(max_support=20), sp.csr_matrix(X * (X > 0)), BINARY, classes=[-1, 1]
+            LinearSVC(max_support=20, loss="hinge"),
+            sp.csr_matrix(X * (X > 0)),
+            BINARY,
+            classes=[-1, 1],
         ),
         "LinearSVR": lambda: LinearSVR(tol=AbsoluteGap(0.1)).fit(X, TARGETS),
         "LinearSVR stream": lambda: _streamed(LinearSVR(), X, TARGETS),
@@ -201,7 +210,7 @@ def use_dataset(folder: Path) -> None:
         SequenceTagger(1.0, max_iter=2).fit(data)
     else:
         numbers = data.y.dtype.kind == "f"
-        est: Any = LinearSVR(max_iter=2) if numbers else LinearSVC(max_iter=2)
+        est: Any = LinearSVR(max_iter=2) if numbers else LinearSVC(max_iter=2, loss="hinge")
         est.fit(data)
 
 
@@ -217,25 +226,27 @@ def _with(X: Any, y: Any) -> tuple[Any, Any]:
 
 #: fits, by the content of their checkpoints
 FITS: dict[str, tuple[Any, Any, Any]] = {
-    "planes": (LinearSVC(tol=1e-6, solver=_PLANES), X, BINARY),
-    "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows")), X, BINARY),
-    "few rows": (LinearSVC(tol=1e-3, solver=_FEW_ROWS), X, BINARY),
-    "blocks": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks")), X, BINARY),
-    "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5)), X, BINARY),
-    "free intercept": (LinearSVC(tol=1e-4, solver=_PLANES, penalize_intercept=False), X, BINARY),
+    "planes": (LinearSVC(tol=1e-6, solver=_PLANES, loss="hinge"), X, BINARY),
+    "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows"), loss="hinge"), X, BINARY),
+    "few rows": (LinearSVC(tol=1e-3, solver=_FEW_ROWS, loss="hinge"), X, BINARY),
+    "blocks": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks"), loss="hinge"), X, BINARY),
+    "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5), loss="hinge"), X, BINARY),
+    "free intercept": (
+        LinearSVC(tol=1e-4, solver=_PLANES, penalize_intercept=False, loss="hinge"), X, BINARY,
+    ),  # fmt: skip
     "free coordinates": (
-        LinearSVC(tol=1e-6, solver=DualCoordinate(), penalize_intercept=False), X, BINARY,
+        LinearSVC(tol=1e-6, solver=DualCoordinate(), penalize_intercept=False, loss="hinge"), X, BINARY,
     ),
-    "signs": (LinearSVC(tol=1e-5, solver=_PLANES, nonnegative=[0, 1]), X, BINARY),
-    "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6))), X, BINARY),
-    "coordinate": (LinearSVC(C=5, tol=1e-6, solver=DualCoordinate()), X, BINARY),
-    "stages": (LinearSVC(C=100, tol=1e-4, solver=DualCoordinate()), X, BINARY),
-    "classes": (LinearSVC(tol=1e-5, solver=DualCoordinate()), X, Y),
-    "stream": (LinearSVC(tol=1e-4, solver=DualCoordinate(max_cached=20)), X, BINARY),
-    "newton": (LinearSVC(tol=1e-6, solver=Newton()), X, BINARY),
+    "signs": (LinearSVC(tol=1e-5, solver=_PLANES, nonnegative=[0, 1], loss="hinge"), X, BINARY),
+    "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6)), loss="hinge"), X, BINARY),
+    "coordinate": (LinearSVC(C=5, tol=1e-6, solver=DualCoordinate(), loss="hinge"), X, BINARY),
+    "stages": (LinearSVC(C=100, tol=1e-4, solver=DualCoordinate(), loss="hinge"), X, BINARY),
+    "classes": (LinearSVC(tol=1e-5, solver=DualCoordinate(), loss="hinge"), X, Y),
+    "stream": (LinearSVC(tol=1e-4, solver=DualCoordinate(max_cached=20), loss="hinge"), X, BINARY),
+    "newton": (LinearSVC(tol=1e-6, solver=Newton(), loss="hinge"), X, BINARY),
     "smooth": (LinearSVC(tol=1e-9, loss="squared_hinge", solver=Newton()), X, BINARY),
-    "one-vs-rest": (LinearSVC(tol=1e-5, multi_class="ovr"), X, Y),
-    "sparse": (LinearSVC(tol=1e-7), sp.csr_matrix(X), Y),
+    "one-vs-rest": (LinearSVC(tol=1e-5, multi_class="ovr", loss="hinge"), X, Y),
+    "sparse": (LinearSVC(tol=1e-7, loss="hinge"), sp.csr_matrix(X), Y),
     "regression": (LinearSVR(tol=1e-6), X, TARGETS),
     "measure": (MeasureSVC("f1", tol=1e-5), X, BINARY),
     "ranking": (RankSVM(tol=1e-5), X, Y.astype(float)),

@@ -67,7 +67,7 @@ def run(case: Case) -> Outcome:
     X, y = wild.given(data["X"], data["stored"]), data["y"]
     with watched():
         try:
-            search = LinearSVCCV(cv=cv, **data["params"]).fit(X, y)
+            search = LinearSVCCV(cv=cv, **data["params"], loss="hinge").fit(X, y)
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)
     found: list[Finding] = []

@@ -34,7 +34,9 @@ def run(case: Case) -> Outcome:
     with watched() as caught:
         try:
             params = linear.arguments(case)
-            path = svc_path(X, y, data["Cs"], sample_weight=data["sample_weight"], **params)
+            path = svc_path(
+                X, y, data["Cs"], sample_weight=data["sample_weight"], **params, loss="hinge"
+            )
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)
     found: list[Finding] = []

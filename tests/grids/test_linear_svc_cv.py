@@ -41,7 +41,7 @@ def cancer(rows: Any = slice(None)) -> tuple[Any, Any]:
 
 CHECKS = list(
     estimator_checks_generator(
-        LinearSVCCV(Cs=[0.1, 1.0], cv=2),
+        LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge"),
         mark="skip",
         expected_failed_checks={
             "check_sample_weight_equivalence_on_dense_data": "folds are made from rows",
@@ -56,13 +56,13 @@ def test_programs_that_know_searches_use_it_as_one() -> None:
     X, y = cancer()
     search = LinearSVCCV(Cs=CS, class_weights=WEIGHTS, cv=3, loss="squared_hinge", tol=1e-4)
     assert isinstance(search, BaseSearchCV)
-    assert not isinstance(LinearSVC(), BaseSearchCV)
+    assert not isinstance(LinearSVC(loss="hinge"), BaseSearchCV)
     search = clone(search).set_params(refit=False).fit(X, y)
     again = search.estimator.set_params(**search.best_params_).fit(X, y)
     best = clone(search).set_params(refit=True).fit(X, y).best_estimator_
     assert again.get_params() == best.get_params()
     np.testing.assert_array_equal(again.coef_, best.coef_)
-    assert search.estimator.C == LinearSVC().C  # a new one every time
+    assert search.estimator.C == LinearSVC(loss="hinge").C  # a new one every time
 
 
 @pytest.mark.slow
@@ -78,10 +78,10 @@ def test_scikit_learn_checks(number: int) -> None:
 def test_same_scores_as_a_loop_of_fits(kind: str) -> None:
     X, y = cancer()
     X = {"dense": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X)}[kind]
-    search = LinearSVCCV(CS, class_weights=WEIGHTS, tol=1e-5, scoring="roc_auc")
+    search = LinearSVCCV(CS, class_weights=WEIGHTS, tol=1e-5, scoring="roc_auc", loss="hinge")
     found = search.fit(X, y).cv_results_
     loop = GridSearchCV(
-        LinearSVC(tol=1e-5), {"C": CS, "class_weight": WEIGHTS}, scoring="roc_auc"
+        LinearSVC(tol=1e-5, loss="hinge"), {"C": CS, "class_weight": WEIGHTS}, scoring="roc_auc"
     ).fit(X, y)
     for row, params in enumerate(found["params"]):
         other = loop.cv_results_["params"].index(params)
@@ -95,11 +95,13 @@ def test_same_scores_as_a_loop_of_fits(kind: str) -> None:
 def test_bounds_of_every_cell_enclose_an_independent_fit(penalize: bool) -> None:
     X, y = cancer()
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
-    search = LinearSVCCV(CS, class_weights=WEIGHTS, cv=3, penalize_intercept=penalize, refit=False)
+    search = LinearSVCCV(
+        CS, class_weights=WEIGHTS, cv=3, penalize_intercept=penalize, refit=False, loss="hinge"
+    )
     found = search.fit(X, y, sample_weight=weight).cv_results_
     for k, (train, _) in enumerate(StratifiedKFold(3).split(X, y)):
         for row, params in enumerate(found["params"]):
-            svc = LinearSVC(**params, tol=1e-6, penalize_intercept=penalize)
+            svc = LinearSVC(**params, tol=1e-6, penalize_intercept=penalize, loss="hinge")
             svc.fit(X[train], y[train], sample_weight=weight[train])
             slack = 1e-9 * svc.objective_
             assert found[f"split{k}_converged"][row]
@@ -110,7 +112,7 @@ def test_bounds_of_every_cell_enclose_an_independent_fit(penalize: bool) -> None
 
 def test_refit_is_the_certified_fit_of_the_best_setting() -> None:
     X, y = cancer()
-    search = LinearSVCCV(CS, class_weights=WEIGHTS[:2]).fit(X, y)
+    search = LinearSVCCV(CS, class_weights=WEIGHTS[:2], loss="hinge").fit(X, y)
     best = search.best_estimator_
     assert {k: best.get_params()[k] for k in ("C", "class_weight")} == search.best_params_
     counts = np.bincount(y)
@@ -127,8 +129,10 @@ def test_refit_is_the_certified_fit_of_the_best_setting() -> None:
 
 def test_results_are_named_as_by_grid_search() -> None:
     X, y = cancer(slice(0, 200))
-    ours = LinearSVCCV(CS, cv=3).fit(X, y).cv_results_
-    theirs = GridSearchCV(LinearSVC(), {"C": CS, "class_weight": [None]}, cv=3).fit(X, y)
+    ours = LinearSVCCV(CS, cv=3, loss="hinge").fit(X, y).cv_results_
+    theirs = GridSearchCV(LinearSVC(loss="hinge"), {"C": CS, "class_weight": [None]}, cv=3).fit(
+        X, y
+    )
     missing = set(theirs.cv_results_) - set(ours)
     assert missing <= {"mean_score_time", "std_score_time"}
     assert ours["params"] == theirs.cv_results_["params"]
@@ -150,8 +154,10 @@ def test_results_are_named_as_by_grid_search() -> None:
 )
 def test_any_splitter(cv: Any) -> None:
     X, y = cancer(slice(0, 200))
-    search = LinearSVCCV([0.01, 0.1], cv=cv, tol=1e-6).fit(X, y)
-    loop = GridSearchCV(LinearSVC(tol=1e-6), {"C": [0.01, 0.1]}, cv=cv, scoring="roc_auc")
+    search = LinearSVCCV([0.01, 0.1], cv=cv, tol=1e-6, loss="hinge").fit(X, y)
+    loop = GridSearchCV(
+        LinearSVC(tol=1e-6, loss="hinge"), {"C": [0.01, 0.1]}, cv=cv, scoring="roc_auc"
+    )
     search.set_params(scoring="roc_auc").fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -167,7 +173,11 @@ def test_any_splitter(cv: Any) -> None:
 def test_proportional_weights_are_one_problem() -> None:
     X, y = cancer()
     weights = [{0: a, 1: b} for a in (0.1, 1.0) for b in (0.1, 1.0)]
-    found = LinearSVCCV([0.1, 1.0], class_weights=weights, refit=False).fit(X, y).cv_results_
+    found = (
+        LinearSVCCV([0.1, 1.0], class_weights=weights, refit=False, loss="hinge")
+        .fit(X, y)
+        .cv_results_
+    )
     rows = {(p["C"], *p["class_weight"].values()): k for k, p in enumerate(found["params"])}
     # C = 1 with factors of 0.1 is C = 0.1 with factors of 1
     a, b = rows[1.0, 0.1, 0.1], rows[0.1, 1.0, 1.0]
@@ -194,7 +204,7 @@ def test_a_class_missing_from_a_fold_is_a_nan_and_a_warning() -> None:
     order = np.argsort(y, kind="stable")
     cv = [(np.arange(0, 80), np.arange(80, 120)), (np.arange(40, 120), np.arange(0, 40))]
     X, y = X[order], np.r_[np.zeros(80), np.ones(40)]
-    search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))])
+    search = LinearSVCCV(CS, cv=[*cv, (np.arange(20, 110), np.arange(0, 20))], loss="hinge")
     with (
         pytest.warns(FitFailedWarning, match="3 of 9 cells have score NaN"),
         pytest.raises(ValueError, match="no setting has a score for every fold"),
@@ -209,8 +219,8 @@ def test_pruning_leaves_out_large_C_and_says_so() -> None:
     X = rng.normal(size=(300, 60))
     y = X[:, 0] + 1.5 * rng.normal(size=300) > 0
     Cs = np.logspace(-4, 3, 12)
-    full = LinearSVCCV(Cs, refit=False).fit(X, y)
-    search = LinearSVCCV(Cs, prune=True).fit(X, y)
+    full = LinearSVCCV(Cs, refit=False, loss="hinge").fit(X, y)
+    search = LinearSVCCV(Cs, prune=True, loss="hinge").fit(X, y)
     scores, whole = (s.cv_results_["mean_test_score"] for s in (search, full))
     left_out = np.isnan(scores)
     assert 0 < left_out.sum() == len(search.pruned_)
@@ -233,15 +243,18 @@ def test_a_scorer_may_look_at_the_model_itself() -> None:
         assert svc.predict(X[:5]).shape == (5,)
         return -float(np.linalg.norm(svc.coef_))
 
-    search = LinearSVCCV(CS, scoring=norm, cv=2).fit(X, y)
+    search = LinearSVCCV(CS, scoring=norm, cv=2, loss="hinge").fit(X, y)
     assert search.best_params_["C"] == CS[0]
     area = make_scorer(roc_auc_score, response_method="decision_function")
-    assert LinearSVCCV(CS, scoring=area, cv=2).fit(X, y).best_score_ > 0.95
+    assert LinearSVCCV(CS, scoring=area, cv=2, loss="hinge").fit(X, y).best_score_ > 0.95
 
 
 def test_workers_change_no_bit() -> None:
     X, y = cancer()
-    a, b = (LinearSVCCV(CS, class_weights=WEIGHTS, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
+    a, b = (
+        LinearSVCCV(CS, class_weights=WEIGHTS, n_jobs=jobs, loss="hinge").fit(X, y)
+        for jobs in (None, 2)
+    )
     for name in ("split0_objective", "split3_lower_bound", "mean_test_score"):
         np.testing.assert_array_equal(a.cv_results_[name], b.cv_results_[name])
     np.testing.assert_array_equal(a.coef_, b.coef_)
@@ -255,7 +268,7 @@ def test_cutting_planes_go_on_where_coordinates_are_slow(
     X = rng.normal(size=(3000, 8)) @ rng.normal(size=(8, 8))
     y = X[:, 0] + 4.0 * rng.normal(size=3000) > 0
     Cs = [1e-3, 1.0, 30.0, 1e4]
-    alone = LinearSVCCV(Cs, cv=2, tol=1e-5, refit=False).fit(X, y).cv_results_
+    alone = LinearSVCCV(Cs, cv=2, tol=1e-5, refit=False, loss="hinge").fit(X, y).cv_results_
     used: set[str] = set()
     phases = auto.plan_on_path
 
@@ -266,7 +279,7 @@ def test_cutting_planes_go_on_where_coordinates_are_slow(
 
     monkeypatch.setattr(auto, "PATH_ROWS", 1_000)
     monkeypatch.setattr(auto, "plan_on_path", seen)
-    found = LinearSVCCV(Cs, cv=2, prune=prune, refit=False).fit(X, y).cv_results_
+    found = LinearSVCCV(Cs, cv=2, prune=prune, refit=False, loss="hinge").fit(X, y).cv_results_
     assert used == {"coordinate", "cutting planes"}
     for k in range(2):
         assert found[f"split{k}_converged"].all()
@@ -287,8 +300,8 @@ def test_ranges_give_each_split_its_own_rows(splitter: Any) -> None:
 
 def test_an_iteration_limit_leaves_true_bounds() -> None:
     X, y = cancer()
-    short = LinearSVCCV([10.0], max_iter=2, refit=False).fit(X, y).cv_results_
-    full = LinearSVCCV([10.0], refit=False).fit(X, y).cv_results_
+    short = LinearSVCCV([10.0], max_iter=2, refit=False, loss="hinge").fit(X, y).cv_results_
+    full = LinearSVCCV([10.0], refit=False, loss="hinge").fit(X, y).cv_results_
     assert not short["split0_converged"][0]
     assert short["split0_lower_bound"][0] <= full["split0_objective"][0]
     assert full["split0_lower_bound"][0] <= short["split0_objective"][0]
@@ -306,12 +319,12 @@ def test_an_iteration_limit_leaves_true_bounds() -> None:
 def test_errors_say_what_to_do(params: dict[str, Any], text: str) -> None:
     X, y = cancer()
     with pytest.raises(ValueError, match=text):
-        LinearSVCCV(**params).fit(X, y)
+        LinearSVCCV(**params, loss="hinge").fit(X, y)
 
 
 def test_without_refit_there_is_nothing_to_predict_with() -> None:
     X, y = cancer(slice(0, 150))
-    search = LinearSVCCV(CS, refit=False, cv=2).fit(X, y)
+    search = LinearSVCCV(CS, refit=False, cv=2, loss="hinge").fit(X, y)
     with pytest.raises(NotFittedError):
         search.predict(X)
     assert clone(search).get_params() == search.get_params()

@@ -30,7 +30,7 @@ def slowly(record):
     time.sleep(0.02)
 
 
-ENDLESS = LinearSVC(C=C, tol=1e-15, callbacks=[slowly])
+ENDLESS = LinearSVC(C=C, tol=1e-15, callbacks=[slowly], loss="hinge")
 
 
 def is_true(svc, rows, labels, C=C):
@@ -90,7 +90,7 @@ def svc_cv():
             time.sleep(60.0)
         return 1.0
 
-    search = LinearSVCCV(Cs=[0.01, 0.1, 1.0], cv=5, prune=True, scoring=scoring)
+    search = LinearSVCCV(Cs=[0.01, 0.1, 1.0], cv=5, prune=True, scoring=scoring, loss="hinge")
     try:
         search.fit(X, Y)
     except KeyboardInterrupt as error:
@@ -109,7 +109,7 @@ def path():
             slowly(record)
 
     try:
-        svc_path(X, Y, [1e-4, C, 2 * C], tol=1e-8, callbacks=[press])
+        svc_path(X, Y, [1e-4, C, 2 * C], tol=1e-8, callbacks=[press], loss="hinge")
     except KeyboardInterrupt as error:
         first, second = error.result
         assert first.C == 1e-4

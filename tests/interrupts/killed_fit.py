@@ -53,8 +53,18 @@ def structured(svm, X, y):
 
 
 FITS = {
-    "planes": (LinearSVC(C=1.0, solver=CuttingPlane()), linear, linear_objective, 1e-5),
-    "coordinate": (LinearSVC(C=10.0, solver=DualCoordinate()), linear, linear_objective, 1e-3),
+    "planes": (
+        LinearSVC(C=1.0, solver=CuttingPlane(), loss="hinge"),
+        linear,
+        linear_objective,
+        1e-5,
+    ),
+    "coordinate": (
+        LinearSVC(C=10.0, solver=DualCoordinate(), loss="hinge"),
+        linear,
+        linear_objective,
+        1e-3,
+    ),
     "tagger": (SequenceTagger(C=10.0), sequences, structured, 1e-4),
     "plain": (StructuredSVM(TinyMulticlass(), C=10.0), points, structured, 1e-4),
 }

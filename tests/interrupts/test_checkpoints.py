@@ -84,23 +84,35 @@ class Copies:
 PLANES = CuttingPlane()
 FEW_ROWS = CuttingPlane(space="rows", max_planes=5)
 FITS = {
-    "planes": (LinearSVC(tol=1e-6, solver=PLANES), X, BINARY),
-    "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows")), X, BINARY),
-    "rows, few planes": (LinearSVC(tol=1e-2, solver=FEW_ROWS), X, BINARY),
-    "one slack per shard": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks")), X, BINARY),
-    "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5)), X, BINARY),
-    "free intercept": (LinearSVC(tol=1e-4, solver=PLANES, penalize_intercept=False), X, BINARY),
-    "signs": (LinearSVC(tol=1e-5, solver=PLANES, nonnegative=[0, 1]), X, BINARY),
-    "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6))), X, BINARY),
-    "coordinate": (LinearSVC(C=5, tol=1e-3, solver=DualCoordinate()), X, BINARY),
-    "stages": (LinearSVC(C=100, tol=1e-2, solver=DualCoordinate()), X, BINARY),
-    "blocks": (LinearSVC(C=100, tol=1e-2, solver=DualCoordinate(blocks=3, rounds=2)), X, BINARY),
-    "classes": (LinearSVC(tol=1e-3, solver=DualCoordinate()), X, Y),
-    "stream": (LinearSVC(tol=1e-2, solver=DualCoordinate(max_cached=50)), X, BINARY),
-    "newton": (LinearSVC(tol=1e-6, solver=Newton()), X, BINARY),
+    "planes": (LinearSVC(tol=1e-6, solver=PLANES, loss="hinge"), X, BINARY),
+    "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows"), loss="hinge"), X, BINARY),
+    "rows, few planes": (LinearSVC(tol=1e-2, solver=FEW_ROWS, loss="hinge"), X, BINARY),
+    "one slack per shard": (
+        LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks"), loss="hinge"),
+        X,
+        BINARY,
+    ),
+    "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5), loss="hinge"), X, BINARY),
+    "free intercept": (
+        LinearSVC(tol=1e-4, solver=PLANES, penalize_intercept=False, loss="hinge"),
+        X,
+        BINARY,
+    ),
+    "signs": (LinearSVC(tol=1e-5, solver=PLANES, nonnegative=[0, 1], loss="hinge"), X, BINARY),
+    "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6)), loss="hinge"), X, BINARY),
+    "coordinate": (LinearSVC(C=5, tol=1e-3, solver=DualCoordinate(), loss="hinge"), X, BINARY),
+    "stages": (LinearSVC(C=100, tol=1e-2, solver=DualCoordinate(), loss="hinge"), X, BINARY),
+    "blocks": (
+        LinearSVC(C=100, tol=1e-2, solver=DualCoordinate(blocks=3, rounds=2), loss="hinge"),
+        X,
+        BINARY,
+    ),
+    "classes": (LinearSVC(tol=1e-3, solver=DualCoordinate(), loss="hinge"), X, Y),
+    "stream": (LinearSVC(tol=1e-2, solver=DualCoordinate(max_cached=50), loss="hinge"), X, BINARY),
+    "newton": (LinearSVC(tol=1e-6, solver=Newton(), loss="hinge"), X, BINARY),
     "smooth": (LinearSVC(tol=1e-9, loss="squared_hinge", solver=Newton()), X, BINARY),
-    "one against the rest": (LinearSVC(tol=1e-5, multi_class="ovr"), X, Y),
-    "sparse": (LinearSVC(tol=1e-5), sp.csr_matrix(X), Y),
+    "one against the rest": (LinearSVC(tol=1e-5, multi_class="ovr", loss="hinge"), X, Y),
+    "sparse": (LinearSVC(tol=1e-5, loss="hinge"), sp.csr_matrix(X), Y),
     "regression": (LinearSVR(tol=1e-4), X, X[:, 0] + RNG.normal(size=300)),
     "measure": (MeasureSVC("f1", tol=1e-3), X, BINARY),
     "ranking": (RankSVM(tol=1e-3), X, Y.astype(float)),
@@ -202,7 +214,9 @@ def test_a_fit_goes_on_before_and_after_another_method_took_over(path):
 
 
 def test_a_smaller_tolerance_and_a_larger_limit_go_on(path):
-    svc = LinearSVC(tol=1e-2, solver=CuttingPlane(), checkpoint=every(path)).fit(X, BINARY)
+    svc = LinearSVC(tol=1e-2, solver=CuttingPlane(), checkpoint=every(path), loss="hinge").fit(
+        X, BINARY
+    )
     first = svc.n_iter_
     assert svc.stop_reason_ == "gap"
     svc.set_params(tol=1e-7, n_jobs=2, verbose=0, random_state=7).fit(X, BINARY, resume_from=path)
@@ -210,7 +224,9 @@ def test_a_smaller_tolerance_and_a_larger_limit_go_on(path):
     assert svc.n_iter_ > first
     F = binary_objective(svc.coef_[0], svc.intercept_[0], X, BINARY, 1.0)
     assert svc.objective_ == pytest.approx(F, rel=1e-10)
-    svc = LinearSVC(tol=1e-7, solver=CuttingPlane(), max_iter=5, checkpoint=path).fit(X, BINARY)
+    svc = LinearSVC(tol=1e-7, solver=CuttingPlane(), max_iter=5, checkpoint=path, loss="hinge").fit(
+        X, BINARY
+    )
     assert (svc.stop_reason_, svc.n_iter_) == ("max_iter", 5)
     svc.fit(X, BINARY, resume_from=path)
     assert (svc.stop_reason_, svc.n_iter_) == ("max_iter", 5)  # the limit counts all iterations
@@ -220,14 +236,14 @@ def test_a_smaller_tolerance_and_a_larger_limit_go_on(path):
 
 def test_seconds_count_on(path):
     slowly = [lambda record: time.sleep(0.2)]
-    svc = LinearSVC(tol=1e-12, solver=CuttingPlane(), max_iter=2, checkpoint=path)
+    svc = LinearSVC(tol=1e-12, solver=CuttingPlane(), max_iter=2, checkpoint=path, loss="hinge")
     svc.set_params(callbacks=slowly).fit(X, BINARY)
     svc.set_params(callbacks=None, max_iter=None, max_seconds=0.3).fit(X, BINARY, resume_from=path)
     assert (svc.stop_reason_, svc.n_iter_) == ("max_seconds", 2)
 
 
 def test_parts_that_are_over_are_kept(path):
-    svc = LinearSVC(tol=1e-4, multi_class="ovr", solver=CuttingPlane())
+    svc = LinearSVC(tol=1e-4, multi_class="ovr", solver=CuttingPlane(), loss="hinge")
     fresh = clone(svc).fit(X, Y)
     seen = []
 
@@ -253,7 +269,9 @@ def test_ctrl_c_leaves_a_checkpoint_of_what_it_found(path, solver):
         if record.iteration == 4:
             signal.raise_signal(signal.SIGINT)
 
-    svc = LinearSVC(C=5.0, tol=1e-9, solver=solver, callbacks=[press], checkpoint=path)
+    svc = LinearSVC(
+        C=5.0, tol=1e-9, solver=solver, callbacks=[press], checkpoint=path, loss="hinge"
+    )
     assert interrupted(svc.fit, X, BINARY).estimator is svc
     assert svc.stop_reason_ == "interrupted"
     lower, upper = svc.lower_bound_, svc.objective_
@@ -266,10 +284,10 @@ def test_ctrl_c_leaves_a_checkpoint_of_what_it_found(path, solver):
 
 @pytest.mark.parametrize("solver", [CuttingPlane(slacks="blocks"), FEW_ROWS])
 def test_ctrl_c_at_any_moment_leaves_a_true_state(path, solver):
-    fresh = LinearSVC(C=5.0, tol=1e-6, solver=CuttingPlane()).fit(X, BINARY)
+    fresh = LinearSVC(C=5.0, tol=1e-6, solver=CuttingPlane(), loss="hinge").fit(X, BINARY)
     rng = np.random.default_rng(0)
     for _ in range(5):
-        svc = LinearSVC(C=5.0, tol=1e-14, solver=solver, checkpoint=every(path))
+        svc = LinearSVC(C=5.0, tol=1e-14, solver=solver, checkpoint=every(path), loss="hinge")
         timer = threading.Timer(rng.uniform(0.005, 0.05), signal.raise_signal, [signal.SIGINT])
         try:
             timer.start()  # inside: on a busy machine it may be over before it returns
@@ -291,7 +309,9 @@ def test_ctrl_c_while_the_last_file_is_written_is_heard(path, labels, monkeypatc
     monkeypatch.setattr(
         recorder, "write_file", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(0.1)
     )
-    svc = LinearSVC(multi_class="ovr", solver=PLANES, checkpoint=Checkpoint(path, seconds=1e9))
+    svc = LinearSVC(
+        multi_class="ovr", solver=PLANES, checkpoint=Checkpoint(path, seconds=1e9), loss="hinge"
+    )
     interrupted(svc.fit, X, labels)
     assert svc.converged_
     assert svc.stop_reason_ == "interrupted"
@@ -306,7 +326,7 @@ def test_ctrl_c_after_the_first_of_several_problems_is_told(monkeypatch):
 
     for limit in (None, 2):
         monkeypatch.setattr(ending, "_confirmed", press)
-        svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=limit)
+        svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=limit, loss="hinge")
         assert interrupted(svc.fit, X, Y).estimator is svc
         assert svc.stop_reason_ == "interrupted"
 
@@ -320,7 +340,7 @@ def test_ctrl_c_in_a_later_problem_is_told():
         if len(seen) == 4:
             signal.raise_signal(signal.SIGINT)
 
-    svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=2, callbacks=[press])
+    svc = LinearSVC(multi_class="ovr", solver=PLANES, max_iter=2, callbacks=[press], loss="hinge")
     assert interrupted(svc.fit, X, Y).estimator is svc
     assert seen == [1, 2, 1, 2, 1]
     assert svc.stop_reason_ == "interrupted"
@@ -377,7 +397,7 @@ class Strange:
 
 def test_what_cannot_be_written_is_told_after_the_first_iteration(path):
     with pytest.raises(CheckpointError, match="what this solver keeps, a str, cannot be written"):
-        LinearSVC(solver=Strange(), checkpoint=path).fit(X, BINARY)
+        LinearSVC(solver=Strange(), checkpoint=path, loss="hinge").fit(X, BINARY)
 
 
 def test_minimize_by_itself(path):
@@ -403,7 +423,9 @@ def test_minimize_by_itself(path):
 
 def test_a_data_set_on_disk_is_known_by_its_checksums(path, tmp_path):
     rows = maxmargin.data.write(tmp_path / "a", [(X, BINARY)])
-    svc = LinearSVC(tol=1e-5, solver=CuttingPlane(), max_iter=5, checkpoint=path).fit(rows)
+    svc = LinearSVC(tol=1e-5, solver=CuttingPlane(), max_iter=5, checkpoint=path, loss="hinge").fit(
+        rows
+    )
     again = maxmargin.data.open(tmp_path / "a")
     svc.set_params(max_iter=None).fit(again, resume_from=path)
     assert svc.converged_
@@ -503,7 +525,7 @@ def test_features_in_another_order_are_noticed(path, task, solver, match):
 def fitted(tmp_path_factory):
     """A checkpoint in the middle of a fit."""
     path = tmp_path_factory.mktemp("fitted") / "fit.checkpoint"
-    svc = LinearSVC(tol=1e-6, solver=CuttingPlane(), max_iter=6, checkpoint=path)
+    svc = LinearSVC(tol=1e-6, solver=CuttingPlane(), max_iter=6, checkpoint=path, loss="hinge")
     svc.fit(X, BINARY)
     return path.read_bytes()
 
@@ -530,16 +552,16 @@ def test_every_truncation_is_noticed(fitted, path):
     half = fitted[: len(fitted) // 2]
     refused(path, half + bytes(len(fitted) - len(half)), "damaged")  # blocks that were not written
     with pytest.raises(CheckpointError, match="damaged"):
-        LinearSVC(solver=CuttingPlane()).fit(X, BINARY, resume_from=path)
+        LinearSVC(solver=CuttingPlane(), loss="hinge").fit(X, BINARY, resume_from=path)
 
 
 def test_files_of_others(path, fitted, tmp_path):
     for contents in (b"", b"{}", b"x" * 1000, pickle.dumps({"w": X}), json.dumps([1]).encode()):
         refused(path, contents, "not a checkpoint")
-    LinearSVC().fit(X, BINARY).save(path)
+    LinearSVC(loss="hinge").fit(X, BINARY).save(path)
     refused(path, path.read_bytes(), "a maxmargin model 3, .* not a maxmargin checkpoint 3")
     with pytest.raises(FileNotFoundError, match="no such file"):
-        LinearSVC().fit(X, BINARY, resume_from=tmp_path / "none")
+        LinearSVC(loss="hinge").fit(X, BINARY, resume_from=tmp_path / "none")
     path.write_bytes(fitted)
     with pytest.raises(maxmargin.persistence.ModelFileError):
         maxmargin.load(path)
@@ -578,7 +600,7 @@ OTHERS = {
 def test_a_checkpoint_of_something_else_is_refused(fitted, path, what):
     params, data, match = OTHERS[what]
     path.write_bytes(fitted)
-    svc = LinearSVC(tol=1e-6, solver=CuttingPlane()).set_params(**params)
+    svc = LinearSVC(tol=1e-6, solver=CuttingPlane(), loss="hinge").set_params(**params)
     with pytest.raises(CheckpointError, match=match):
         svc.fit(*data, resume_from=path)
     assert not hasattr(svc, "coef_")
@@ -603,11 +625,11 @@ def test_checkpoints_of_two_fits_cannot_be_swapped(tmp_path):
 
 def test_places_that_cannot_be_written_to_are_told_at_once(tmp_path):
     with pytest.raises(ValueError, match="a folder that does not exist"):
-        LinearSVC(checkpoint=tmp_path / "none" / "c").fit(X, BINARY)
+        LinearSVC(checkpoint=tmp_path / "none" / "c", loss="hinge").fit(X, BINARY)
     with pytest.raises(ValueError, match="is a folder"):
-        LinearSVC(checkpoint=tmp_path).fit(X, BINARY)
+        LinearSVC(checkpoint=tmp_path, loss="hinge").fit(X, BINARY)
     with pytest.raises(TypeError, match="give a str or a path"):
-        LinearSVC(checkpoint=3).fit(X, BINARY)
+        LinearSVC(checkpoint=3, loss="hinge").fit(X, BINARY)
     for wrong in ({"seconds": -1}, {"seconds": "1"}, {"iterations": 0}, {"iterations": 1.5}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Checkpoint("c", **wrong)
@@ -615,7 +637,7 @@ def test_places_that_cannot_be_written_to_are_told_at_once(tmp_path):
 
 def test_paths_and_grids_refuse_checkpoints(path):
     with pytest.raises(ValueError, match="checkpoint= is for one fit"):
-        svc_path(X, BINARY, [0.1, 1.0], checkpoint=path)
+        svc_path(X, BINARY, [0.1, 1.0], checkpoint=path, loss="hinge")
     with pytest.raises(ValueError, match="checkpoint= is for one fit"):
         structured_path(TinyMulticlass(), list(X), list(Y), [0.1, 1.0], checkpoint=path)
 
@@ -627,7 +649,9 @@ def test_data_that_cannot_be_told_apart(path):
 
 
 def test_a_full_disk_does_not_end_a_fit(path, monkeypatch):
-    before = LinearSVC(tol=1e-4, solver=CuttingPlane(), checkpoint=path).fit(X, BINARY)
+    before = LinearSVC(tol=1e-4, solver=CuttingPlane(), checkpoint=path, loss="hinge").fit(
+        X, BINARY
+    )
     contents = path.read_bytes()
 
     def full(*args):
@@ -635,7 +659,9 @@ def test_a_full_disk_does_not_end_a_fit(path, monkeypatch):
 
     monkeypatch.setattr(recorder, "write_file", full)
     with pytest.warns(UserWarning, match="No space left on device"):
-        svc = LinearSVC(tol=1e-4, solver=CuttingPlane(), checkpoint=every(path)).fit(X, BINARY)
+        svc = LinearSVC(tol=1e-4, solver=CuttingPlane(), checkpoint=every(path), loss="hinge").fit(
+            X, BINARY
+        )
     assert svc.objective_ == before.objective_
     assert path.read_bytes() == contents
 
@@ -656,7 +682,9 @@ def test_writing_takes_a_small_part_of_the_time(path, monkeypatch):
 
     monkeypatch.setattr(recorder, "write_file", slow_write)
     monkeypatch.setattr(recorder, "time", Clock)
-    svc = LinearSVC(tol=1e-15, solver=CuttingPlane(line_search=False), callbacks=[tick])
+    svc = LinearSVC(
+        tol=1e-15, solver=CuttingPlane(line_search=False), callbacks=[tick], loss="hinge"
+    )
     svc.set_params(checkpoint=Checkpoint(path, seconds=20.0)).fit(X, BINARY)
     assert writes[0] == pytest.approx(25.0)
     periodic = writes[:-1]  # the last one is that of the end
@@ -665,7 +693,7 @@ def test_writing_takes_a_small_part_of_the_time(path, monkeypatch):
 
 
 def test_a_model_file_has_no_checkpoint(path, tmp_path):
-    svc = LinearSVC(checkpoint=path).fit(X, BINARY)
+    svc = LinearSVC(checkpoint=path, loss="hinge").fit(X, BINARY)
     svc.save(tmp_path / "model")
     assert maxmargin.load(tmp_path / "model").checkpoint is None
 

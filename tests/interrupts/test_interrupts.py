@@ -59,7 +59,9 @@ def test_ctrl_c_in_a_linear_fit(jobs):
         if record.iteration == 3:
             signal.raise_signal(signal.SIGINT)
 
-    error = interrupted(LinearSVC(C=1e4, tol=1e-15, n_jobs=jobs, callbacks=[press]).fit, X, Y)
+    error = interrupted(
+        LinearSVC(C=1e4, tol=1e-15, n_jobs=jobs, callbacks=[press], loss="hinge").fit, X, Y
+    )
     svc = error.estimator
     assert svc.stop_reason_ == "interrupted"
     assert f"gap {svc.gap_:.2g}" in error.__notes__[0]
@@ -101,7 +103,7 @@ def test_a_second_ctrl_c_skips_the_confirming_pass():
 def test_time_limit():
     start = time.perf_counter()
     slowly = [lambda record: time.sleep(0.1)]
-    svc = LinearSVC(C=1e4, tol=1e-15, max_seconds=0.3, callbacks=slowly).fit(X, Y)
+    svc = LinearSVC(C=1e4, tol=1e-15, max_seconds=0.3, callbacks=slowly, loss="hinge").fit(X, Y)
     assert svc.stop_reason_ == "max_seconds"
     assert time.perf_counter() - start < 5.0
     assert svc.lower_bound_ <= svc.objective_
@@ -125,7 +127,7 @@ def test_an_error_in_a_callback_is_the_users_to_see():
         raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
-        LinearSVC(callbacks=[broken]).fit(X, Y)
+        LinearSVC(callbacks=[broken], loss="hinge").fit(X, Y)
 
 
 def test_the_tagger_keeps_its_best_point_too():
@@ -160,7 +162,7 @@ def grid():
 
 def test_ctrl_c_in_a_grid_keeps_the_settings_that_are_done(grid):
     Cs = np.geomspace(1e-4, 1e4, 50)
-    search = LinearSVCCV(Cs=[1.0], cv=3).fit(*grid)
+    search = LinearSVCCV(Cs=[1.0], cv=3, loss="hinge").fit(*grid)
     search.set_params(Cs=Cs, prune=True, scoring=CtrlC(20))
     error = interrupted(search.fit, *grid)
     assert error.estimator is search
@@ -176,7 +178,9 @@ def test_ctrl_c_in_a_grid_keeps_the_settings_that_are_done(grid):
 
 
 def test_a_grid_returns_the_best_of_what_is_done_where_that_is_asked(grid):
-    search = LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 50), cv=3, prune=True, scoring=CtrlC(20))
+    search = LinearSVCCV(
+        Cs=np.geomspace(1e-4, 1e4, 50), cv=3, prune=True, scoring=CtrlC(20), loss="hinge"
+    )
     with return_on_interrupt(), pytest.warns(ConvergenceWarning, match=r"interrupted: 6 of 50"):
         search.fit(*grid)
     assert search.best_params_["C"] == search.cv_results_["param_C"][5]
@@ -193,7 +197,7 @@ def test_ctrl_c_in_the_last_fit_of_a_grid(grid, monkeypatch):
         return fit(self, *args, **options)
 
     monkeypatch.setattr(LinearSVC, "_fit", press)
-    search = LinearSVCCV(Cs=[0.1, 1.0], cv=3)
+    search = LinearSVCCV(Cs=[0.1, 1.0], cv=3, loss="hinge")
     assert interrupted(search.fit, *grid).estimator is search
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_estimator_.stop_reason_ == "interrupted"
@@ -216,7 +220,7 @@ def test_ctrl_c_before_any_setting_is_done_is_ctrl_c(grid, monkeypatch, returns)
         return minimization.solve(*args, **options)
 
     monkeypatch.setattr(_grid_runners, "solve", press)
-    search = LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 50), cv=3)
+    search = LinearSVCCV(Cs=np.geomspace(1e-4, 1e4, 50), cv=3, loss="hinge")
     with return_on_interrupt() if returns else nullcontext():
         interrupted(search.fit, *grid)  # fold by fold: the first one is not through
     assert len(solved) == 5
@@ -261,13 +265,15 @@ def test_ctrl_c_in_a_path_ends_it():
 
 
 def test_return_on_interrupt():
-    svc = LinearSVC(C=1e4, tol=1e-15, callbacks=[raise_ctrl_c])
+    svc = LinearSVC(C=1e4, tol=1e-15, callbacks=[raise_ctrl_c], loss="hinge")
     risk = ScoreRisk(X, SIGNED, Hinge())
     with return_on_interrupt():
         with return_on_interrupt():
             assert svc.fit(X, Y) is svc
         assert svc.stop_reason_ == "interrupted"
-        assert [one.C for one in svc_path(X, Y, [1.0, 2.0], callbacks=[raise_ctrl_c])] == [1.0]
+        assert [
+            one.C for one in svc_path(X, Y, [1.0, 2.0], callbacks=[raise_ctrl_c], loss="hinge")
+        ] == [1.0]
         assert minimize(risk, 1.0, callbacks=[raise_ctrl_c]).stop_reason == "interrupted"
     assert interrupted(svc.fit, X, Y).estimator is svc
     assert interrupted(minimize, risk, 1.0, callbacks=[raise_ctrl_c]).result.w.shape == (30,)
@@ -296,7 +302,7 @@ def test_a_fit_inside_a_fit_does_not_keep_the_interrupt_to_itself(returns):
         def loss_augmented_inference(self, x, y, w):
             Nested.calls += 1
             if Nested.calls == 100:
-                LinearSVC(C=1e4, tol=1e-15, callbacks=[raise_ctrl_c]).fit(X, Y)
+                LinearSVC(C=1e4, tol=1e-15, callbacks=[raise_ctrl_c], loss="hinge").fit(X, Y)
             return super().loss_augmented_inference(x, y, w)
 
     svm = StructuredSVM(Nested(), 10.0, tol=1e-12)
@@ -314,13 +320,13 @@ def test_ctrl_c_before_a_solver_began_has_nothing_to_attach():
         def __array__(self, *args, **options):
             raise KeyboardInterrupt
 
-    error = interrupted(LinearSVC().fit, Rows(), Y)
+    error = interrupted(LinearSVC(loss="hinge").fit, Rows(), Y)
     assert not hasattr(error, "estimator")
 
 
 def test_ctrl_c_before_the_weights_are_stored_leaves_no_bounds_of_others(monkeypatch):
     """The weights are still those of the fit before, of which the new bounds say nothing."""
-    svc = LinearSVC(C=1e-3).fit(X, Y)
+    svc = LinearSVC(C=1e-3, loss="hinge").fit(X, Y)
     before = svc.coef_.copy()
     with monkeypatch.context() as patch:
         patch.setattr(LinearModel, "attributes", raise_ctrl_c_in_a_method)

@@ -32,7 +32,7 @@ def samples():
 
 def _svc(**options):
     solver = DualCoordinate(blocks=4, dealing="shards")
-    return LinearSVC(tol=1e-4, **{"solver": solver, **options})
+    return LinearSVC(tol=1e-4, **{"solver": solver, **options}, loss="hinge")
 
 
 def _names(store):

@@ -39,13 +39,28 @@ TINY = TinyMulticlass()
 
 AT_SHARDS = ("rows", "one against the rest")
 FITS = {
-    "signs": (LinearSVC(solver=CuttingPlane(), nonnegative=[0], fixed={5: 0.3}), X, SIGNS, WEIGHT),
+    "signs": (
+        LinearSVC(solver=CuttingPlane(), nonnegative=[0], fixed={5: 0.3}, loss="hinge"),
+        X,
+        SIGNS,
+        WEIGHT,
+    ),
     "free": (LinearSVC(loss="squared_hinge", penalize_intercept=False), X, SIGNS, WEIGHT),
-    "blocks": (LinearSVC(solver=CuttingPlane(slacks="blocks", max_planes=4)), X, SIGNS, WEIGHT),
-    "costs": (LinearSVC(solver=CuttingPlane(), cost=COST), sp.csr_matrix(X), CLASSES, WEIGHT),
-    "rows": (LinearSVC(solver=ROWS, max_iter=30), sp.csr_matrix(X), CLASSES, WEIGHT),
+    "blocks": (
+        LinearSVC(solver=CuttingPlane(slacks="blocks", max_planes=4), loss="hinge"),
+        X,
+        SIGNS,
+        WEIGHT,
+    ),
+    "costs": (
+        LinearSVC(solver=CuttingPlane(), cost=COST, multi_class="crammer_singer"),
+        sp.csr_matrix(X),
+        CLASSES,
+        WEIGHT,
+    ),
+    "rows": (LinearSVC(solver=ROWS, max_iter=30, loss="hinge"), sp.csr_matrix(X), CLASSES, WEIGHT),
     "one against the rest": (
-        LinearSVC(solver=ROWS, multi_class="ovr", max_iter=9),
+        LinearSVC(solver=ROWS, multi_class="ovr", max_iter=9, loss="hinge"),
         X,
         CLASSES,
         None,

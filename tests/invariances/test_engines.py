@@ -143,8 +143,12 @@ def estimators(engine):
     words = [rng.normal(size=(rng.integers(1, 6), 4)) for _ in range(200)]
     tags = [["ab"[int(t)] for t in x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0] for x in words]
     planes = CuttingPlane()
-    yield LinearSVC(0.01, solver=planes, engine=engine).fit(sp.csr_matrix(X), y == 1)
-    yield LinearSVC(0.01, solver=planes, engine=engine, fit_intercept=False).fit(X, y)
+    yield LinearSVC(C=0.01, solver=planes, engine=engine, loss="hinge").fit(
+        sp.csr_matrix(X), y == 1
+    )
+    yield LinearSVC(C=0.01, solver=planes, engine=engine, fit_intercept=False, loss="hinge").fit(
+        X, y
+    )
     yield SequenceTagger(0.1, solver=planes, max_iter=12, engine=engine).fit(words, tags)
     yield SequenceTagger(0.1, engine=engine).fit(words, tags)
     yield StructuredSVM(TinyMulticlass(), 0.1, oracle="expensive", engine=engine).fit(

@@ -92,11 +92,17 @@ def bags():
 
 
 FITS = {
-    "binary": (LinearSVC(0.01, solver=PLANES), labeled()),
-    "binary, coordinates": (LinearSVC(0.01), sparse()),
-    "classes": (LinearSVC(0.01, solver=PLANES), labeled(4)),
-    "one against the rest": (LinearSVC(0.01, solver=PLANES, multi_class="ovr"), labeled(3)),
-    "prior": (LinearSVC(0.01, solver=PLANES, nonnegative=[0], fixed={1: 0.1}), labeled()),
+    "binary": (LinearSVC(C=0.01, solver=PLANES, loss="hinge"), labeled()),
+    "binary, coordinates": (LinearSVC(C=0.01, loss="hinge"), sparse()),
+    "classes": (LinearSVC(C=0.01, solver=PLANES, loss="hinge"), labeled(4)),
+    "one against the rest": (
+        LinearSVC(C=0.01, solver=PLANES, multi_class="ovr", loss="hinge"),
+        labeled(3),
+    ),
+    "prior": (
+        LinearSVC(C=0.01, solver=PLANES, nonnegative=[0], fixed={1: 0.1}, loss="hinge"),
+        labeled(),
+    ),
     "regression": (LinearSVR(0.01, solver=PLANES), rows()),
     "ranking": (RankSVM(0.01), queries()),
     "f1": (MeasureSVC("f1", C=0.01), labeled()),
@@ -142,8 +148,8 @@ def test_every_engine_gives_the_same_bits(name, processes):
 def test_paths_and_grids_take_engines(processes):
     X, y = labeled()
     options = {"solver": PLANES, "tol": 1e-2}
-    here = svc_path(X, y, [0.001, 0.01], **options)
-    there = svc_path(X, y, [0.001, 0.01], engine=processes, **options)
+    here = svc_path(X, y, [0.001, 0.01], **options, loss="hinge")
+    there = svc_path(X, y, [0.001, 0.01], engine=processes, **options, loss="hinge")
     assert [a.coef_.tobytes() for a in here] == [b.coef_.tobytes() for b in there]
     grids = [
         StructuredSVMCV(TinyMulticlass(), [0.1, 1.0], cv=2, oracle="expensive", engine=engine).fit(
@@ -170,7 +176,7 @@ def test_an_engine_object_is_not_closed():
 
 def test_copies_of_engines_stand_for_the_same_kind():
     for engine in (SerialEngine(), ThreadEngine(3), ProcessEngine(2)):
-        svc = LinearSVC(engine=engine)
+        svc = LinearSVC(engine=engine, loss="hinge")
         copies = [clone(svc).engine, pickle.loads(pickle.dumps(svc)).engine]
         for copy in copies:
             assert type(copy) is type(engine)
@@ -285,7 +291,9 @@ class Noting(SerialEngine):
         return super().open(factory, specs)
 
 
-@pytest.mark.parametrize("estimator", [LinearSVC(0.01, solver=PLANES), MeasureSVC("f1", C=0.01)])
+@pytest.mark.parametrize(
+    "estimator", [LinearSVC(C=0.01, solver=PLANES, loss="hinge"), MeasureSVC("f1", C=0.01)]
+)
 def test_rows_on_disk_are_read_where_the_workers_are(tmp_path, processes, estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 10)).astype(np.float32)

@@ -26,9 +26,9 @@ def test_duplicated_rows_are_rows_of_weight_two(seed, classes):
     X, y = make_classification(
         60, 5, n_informative=4, n_redundant=0, n_classes=classes, random_state=seed
     )
-    twice = LinearSVC(0.3, tol=1e-5).fit(np.vstack([X, X]), np.concatenate([y, y]))
-    heavy = LinearSVC(0.3, tol=1e-5).fit(X, y, sample_weight=np.full(len(y), 2.0))
-    larger = LinearSVC(0.6, tol=1e-5).fit(X, y)
+    twice = LinearSVC(C=0.3, tol=1e-5, loss="hinge").fit(np.vstack([X, X]), np.concatenate([y, y]))
+    heavy = LinearSVC(C=0.3, tol=1e-5, loss="hinge").fit(X, y, sample_weight=np.full(len(y), 2.0))
+    larger = LinearSVC(C=0.6, tol=1e-5, loss="hinge").fit(X, y)
     assert close(twice, heavy)
     assert close(heavy, larger)
 
@@ -38,8 +38,8 @@ def test_rows_of_weight_zero_are_absent():
     weight = np.ones(80)
     weight[::3] = 0.0
     kept = weight > 0
-    a = LinearSVC(tol=1e-6).fit(X, y, weight)
-    b = LinearSVC(tol=1e-6).fit(X[kept], y[kept])
+    a = LinearSVC(tol=1e-6, loss="hinge").fit(X, y, weight)
+    b = LinearSVC(tol=1e-6, loss="hinge").fit(X[kept], y[kept])
     assert close(a, b)
     tagged = [x[None] for x in X]
     labels = [[int(v)] for v in y]
@@ -53,12 +53,12 @@ def test_rows_of_weight_zero_are_absent():
 
 def test_order_of_rows_and_names_of_labels():
     X, y = make_classification(150, 8, n_informative=5, n_classes=3, random_state=3)
-    a = LinearSVC(tol=1e-5).fit(X, y)
+    a = LinearSVC(tol=1e-5, loss="hinge").fit(X, y)
     order = np.random.default_rng(0).permutation(150)
-    b = LinearSVC(tol=1e-5).fit(X[order], y[order])
+    b = LinearSVC(tol=1e-5, loss="hinge").fit(X[order], y[order])
     assert close(a, b)
     names = np.array(["a", "b", "c"])  # same order: the same problem to the bit
-    c = LinearSVC(tol=1e-5).fit(X, names[y])
+    c = LinearSVC(tol=1e-5, loss="hinge").fit(X, names[y])
     assert c.objective_ == a.objective_
     np.testing.assert_array_equal(c.coef_, a.coef_)
     np.testing.assert_array_equal(c.predict(X), names[a.predict(X)])
@@ -75,7 +75,7 @@ def big(sparse, classes):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_number_of_workers_changes_no_bit(sparse, classes):
     X, y = big(sparse, classes)
-    fits = [LinearSVC(0.01, n_jobs=jobs).fit(X, y) for jobs in (None, 2, 7)]
+    fits = [LinearSVC(C=0.01, n_jobs=jobs, loss="hinge").fit(X, y) for jobs in (None, 2, 7)]
     for other in fits[1:]:
         np.testing.assert_array_equal(other.coef_, fits[0].coef_)
         assert other.objective_ == fits[0].objective_
@@ -106,7 +106,7 @@ def test_workers_and_a_python_task():
 
 def test_fits_repeat_bit_for_bit():
     X, y = big(True, 2)
-    a, b = (LinearSVC(0.01).fit(X, y) for _ in range(2))
+    a, b = (LinearSVC(C=0.01, loss="hinge").fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(a.coef_, b.coef_)
     rng = np.random.default_rng(8)
     S, L = [rng.normal(size=(3, 4)) for _ in range(50)], [[0, 1, 0]] * 50

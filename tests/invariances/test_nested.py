@@ -77,7 +77,7 @@ def test_blocks_and_processes_inside_a_search_give_the_same_results(problem):
         {"solver": DualCoordinate(blocks=4)},
         {"solver": CuttingPlane(), "engine": "processes"},
     ):
-        svc = LinearSVC(C=0.01, n_jobs=2, **own)
+        svc = LinearSVC(C=0.01, n_jobs=2, **own, loss="hinge")
         alone = clone(svc).set_params(engine=None).fit(X, y)
         with parallel_config(backend="threading"):
             fits = Parallel(n_jobs=2)(delayed(clone(svc).fit)(X, y) for _ in range(2))
@@ -126,7 +126,7 @@ def in_fork(function):
 @pytest.mark.parametrize("solver", [CuttingPlane(), DualCoordinate(blocks=4)])
 def test_a_forked_process_can_fit_after_a_fit_with_threads(problem, solver):
     X, y = problem
-    svc = LinearSVC(C=0.01, n_jobs=2, solver=solver).fit(X, y)
+    svc = LinearSVC(C=0.01, n_jobs=2, solver=solver, loss="hinge").fit(X, y)
     assert in_fork(lambda: clone(svc).fit(X, y).coef_.tobytes()) == svc.coef_.tobytes()
 
 
@@ -134,7 +134,7 @@ def test_a_forked_process_can_fit_after_a_fit_with_threads(problem, solver):
 def test_a_forked_process_can_use_an_engine_with_threads(problem):
     X, y = problem
     engine = ThreadEngine(3)
-    svc = LinearSVC(C=0.01, engine=engine, solver=CuttingPlane()).fit(X, y)
+    svc = LinearSVC(C=0.01, engine=engine, solver=CuttingPlane(), loss="hinge").fit(X, y)
     assert in_fork(lambda: clone(svc).fit(X, y).coef_.tobytes()) == svc.coef_.tobytes()
     engine.close()
 

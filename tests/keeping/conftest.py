@@ -34,7 +34,13 @@ def files(tmp_path_factory):
     cost = 1.0 - np.eye(3)
     return {
         "LinearSVC": _saved(
-            LinearSVC(solver=CuttingPlane(), cost=cost, class_weight={0: 2.0}).fit(X, Y), folder
+            LinearSVC(
+                solver=CuttingPlane(),
+                cost=cost,
+                class_weight={0: 2.0},
+                multi_class="crammer_singer",
+            ).fit(X, Y),
+            folder,
         ),
         "SequenceTagger": _saved(
             SequenceTagger(forbidden_transitions=[("A", "A")], cost={"A": 2.0}).fit(

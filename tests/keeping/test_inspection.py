@@ -23,7 +23,7 @@ X, Y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def svc():
-    return LinearSVC().fit(X, Y)
+    return LinearSVC(loss="hinge").fit(X, Y)
 
 
 @pytest.fixture(autouse=True)
@@ -104,16 +104,16 @@ def test_points_without_an_upper_bound_are_left_out(tmp_path):
 
 def test_fits_with_little_to_show(tmp_path):
     for est in (
-        LinearSVC(max_iter=1).fit(X, Y),
-        LinearSVC(tol=AbsoluteGap(1.0)).fit(X, Y),
-        LinearSVC(tol=RelativeGap(0.5)).fit(X, Y),
+        LinearSVC(max_iter=1, loss="hinge").fit(X, Y),
+        LinearSVC(tol=AbsoluteGap(1.0), loss="hinge").fit(X, Y),
+        LinearSVC(tol=RelativeGap(0.5), loss="hinge").fit(X, Y),
     ):
         ConvergenceDisplay.from_estimator(est).figure_.savefig(tmp_path / "picture.png")
 
 
 def test_refusals(svc, tmp_path):
     with pytest.raises(NotFittedError):
-        ConvergenceDisplay.from_estimator(LinearSVC())
+        ConvergenceDisplay.from_estimator(LinearSVC(loss="hinge"))
     with pytest.raises(ValueError, match="x='time': use one of 'iteration', 'elapsed'"):
         ConvergenceDisplay.from_estimator(svc, x="time")
     svc.save(tmp_path / "model")

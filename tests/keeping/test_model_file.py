@@ -28,7 +28,7 @@ TAGS = [["DET", "NOUN", "VERB"], ["DET", "NOUN", "VERB"]]
 # -- refusals and the file -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("est", [LinearSVC(), SequenceTagger(), StructuredSVM(Pick())])
+@pytest.mark.parametrize("est", [LinearSVC(loss="hinge"), SequenceTagger(), StructuredSVM(Pick())])
 def test_unfitted(est, path):
     with pytest.raises(NotFittedError):
         est.save(path)
@@ -45,7 +45,7 @@ def test_labels_that_cannot_be_saved(label, path):
 
 
 def test_what_load_would_refuse_is_not_written(path):
-    est = LinearSVC().fit(X, Y)
+    est = LinearSVC(loss="hinge").fit(X, Y)
     est.save(path)
     before = path.read_bytes()
     est.coef_[0, 0] = np.nan
@@ -68,7 +68,7 @@ def test_subclasses_and_strangers(path):
 
 
 def test_an_interrupted_write_leaves_the_old_file(path, monkeypatch):
-    est = LinearSVC().fit(X, Y).save(path)
+    est = LinearSVC(loss="hinge").fit(X, Y).save(path)
     before = path.read_bytes()
 
     def fail(*args):
@@ -90,7 +90,7 @@ def test_equal_models_make_equal_files(tmp_path):
 
 
 def test_certificates_without_bounds(path):
-    est = LinearSVC().fit(X, Y)
+    est = LinearSVC(loss="hinge").fit(X, Y)
     est.objective_, est.gap_, est.converged_ = float("nan"), float("inf"), False
     est.lower_bound_, est.stop_reason_ = -float("inf"), "interrupted"
     est.save(path)
@@ -100,7 +100,7 @@ def test_certificates_without_bounds(path):
 
 
 def test_the_file_is_plain_safetensors_with_a_json_header(path):
-    LinearSVC(C=0.5).fit(X, Y).save(path)
+    LinearSVC(C=0.5, loss="hinge").fit(X, Y).save(path)
     with safe_open(path, framework="np") as file:
         metadata = file.metadata()
         assert file.get_tensor("coef_").shape == (3, 4)

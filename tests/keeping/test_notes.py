@@ -15,7 +15,7 @@ NOTES = {"source": "two points", "ünicode": 'line\n"quoted"'}
 
 @pytest.fixture
 def svc():
-    return LinearSVC().fit([[0.0], [1.0]], [0, 1])
+    return LinearSVC(loss="hinge").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_notes_come_back_and_change_no_prediction(svc, tmp_path):

@@ -54,7 +54,7 @@ def test_models(tmp_path, make):
 def test_checkpoints(tmp_path, make):
     make(tmp_path / "odd")
     with pytest.raises(CheckpointError, match="is not a file"):
-        LinearSVC().fit(X, Y, resume_from=tmp_path / "odd")
+        LinearSVC(loss="hinge").fit(X, Y, resume_from=tmp_path / "odd")
 
 
 @pytest.mark.parametrize("make", [*ODD, terabyte])
@@ -209,7 +209,9 @@ SOLVERS = {"planes": CuttingPlane(), "coordinate": DualCoordinate(), "newton": N
 )
 def test_checkpoints_with_right_checksums(tmp_path, name, edit):
     path = tmp_path / "fit.checkpoint"
-    svc = LinearSVC(tol=1e-9, solver=SOLVERS[name], max_iter=2, checkpoint=Checkpoint(path))
+    svc = LinearSVC(
+        tol=1e-9, solver=SOLVERS[name], max_iter=2, checkpoint=Checkpoint(path), loss="hinge"
+    )
     svc.fit(X, Y)
     about, tree = read_file(path)
     edit(tree["parts"][0])

@@ -69,7 +69,7 @@ LABELS = {
 def test_linear_svc(kind, n_classes, path):
     rows = n_classes > Y
     y = LABELS[kind][Y[rows]]
-    est = LinearSVC(C=0.1).fit(X[rows], y)
+    est = LinearSVC(C=0.1, loss="hinge").fit(X[rows], y)
     again = round_trip(est, path)
     assert identical(again.classes_, est.classes_)
     assert again.coef_.tobytes() == est.coef_.tobytes()
@@ -81,14 +81,14 @@ def test_linear_svc(kind, n_classes, path):
 
 
 def test_boolean_classes(path):
-    est = LinearSVC().fit(X, Y == 0)
+    est = LinearSVC(loss="hinge").fit(X, Y == 0)
     assert identical(round_trip(est, path).predict(X), est.predict(X))
 
 
 def test_feature_names(path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["länge", "b", 'c"', "d\n"])
-    est = LinearSVC().fit(frame, Y)
+    est = LinearSVC(loss="hinge").fit(frame, Y)
     again = round_trip(est, path)
     assert identical(again.feature_names_in_, est.feature_names_in_)
     with warnings.catch_warnings():
@@ -112,14 +112,16 @@ def test_feature_names(path):
     ],
 )
 def test_parameters(params, path):
-    est = LinearSVC(**params).fit(X, Y)
+    est = LinearSVC(**params, loss="hinge").fit(X, Y)
     again = round_trip(est, path)
     assert repr(clone(again)) == repr(clone(est))
     assert identical(again.predict(X), est.predict(X))
 
 
 def test_numpy_scalars_become_plain_numbers(path):
-    est = LinearSVC(C=np.float64(0.5), max_iter=np.int64(7), class_weight={np.int64(0): 2.0})
+    est = LinearSVC(
+        C=np.float64(0.5), max_iter=np.int64(7), class_weight={np.int64(0): 2.0}, loss="hinge"
+    )
     est.fit(X, Y).save(path)
     again = load(path)
     assert identical([again.C, again.max_iter, again.class_weight], [0.5, 7, {0: 2.0}])
@@ -129,7 +131,7 @@ def test_code_is_left_out(path):
     class Own(CuttingPlane):
         pass
 
-    est = LinearSVC(callbacks=[lambda record: None], solver=Own()).fit(X, Y)
+    est = LinearSVC(callbacks=[lambda record: None], solver=Own(), loss="hinge").fit(X, Y)
     with pytest.warns(UserWarning, match="parameter solver=.*cannot be stored") as caught:
         est.save(path)
     assert len(caught) == 1  # nothing about the callbacks: they are documented as not stored
@@ -264,7 +266,7 @@ def test_structured_svm_asks_for_its_task(picked, path):
 
 
 def test_task_for_an_estimator_that_has_none(path):
-    LinearSVC().fit(X, Y).save(path)
+    LinearSVC(loss="hinge").fit(X, Y).save(path)
     with pytest.raises(ValueError, match="task= is for a StructuredSVM"):
         load(path, task=Pick())
 

@@ -32,7 +32,7 @@ def same_numbers(a, b):
 
 @pytest.mark.parametrize("prior", PRIORS, ids=range(len(PRIORS)))
 def test_a_prior_comes_back(prior, path):
-    svc = LinearSVC(0.1, prior=prior).fit(X, Y)
+    svc = LinearSVC(C=0.1, prior=prior, loss="hinge").fit(X, Y)
     svc.save(path)
     again = load(path)
     for name in FIELDS:
@@ -50,12 +50,14 @@ def test_signs_and_fixed_weights_come_back(path):
         again = load(path).get_params()
         for name, value in params.items():
             assert identical(again[name], value)
-    several = LinearSVC(fixed={0: [0.1, 0.2, 0.3]}).fit(X, np.arange(60) % 3)
+    several = LinearSVC(fixed={0: [0.1, 0.2, 0.3]}, loss="hinge").fit(X, np.arange(60) % 3)
     several.save(path)
     assert load(path).fixed == {0: [0.1, 0.2, 0.3]}
 
 
 def test_damaged_files(path):
-    LinearSVC(0.1, prior=GaussianPrior(np.ones(4), covariance=[S, S])).fit(X, Y).save(path)
+    LinearSVC(C=0.1, prior=GaussianPrior(np.ones(4), covariance=[S, S]), loss="hinge").fit(
+        X, Y
+    ).save(path)
     header, tensors = damaged(path, 97, 31)
     refused(path, joined(header, {k: v for k, v in tensors.items() if k != "small"}), "small")

@@ -53,7 +53,8 @@ def test_a_callback_can_stop_the_fit():
         callbacks=[
             lambda record: record.iteration == 3,
             lambda record: late.append(record.iteration),
-        ]
+        ],
+        loss="hinge",
     ).fit(X, Y)
     assert est.stop_reason_ == "callback"
     assert est.n_iter_ == 3
@@ -64,9 +65,9 @@ def test_a_callback_can_stop_the_fit():
 
 
 def test_only_true_stops():
-    est = LinearSVC(callbacks=[lambda record: 1, lambda record: "stop"]).fit(X, Y)
+    est = LinearSVC(callbacks=[lambda record: 1, lambda record: "stop"], loss="hinge").fit(X, Y)
     assert est.stop_reason_ == "gap"
-    est = LinearSVC(callbacks=[lambda record: np.bool_(True)]).fit(X, Y)
+    est = LinearSVC(callbacks=[lambda record: np.bool_(True)], loss="hinge").fit(X, Y)
     assert est.stop_reason_ == "callback"
 
 
@@ -83,7 +84,7 @@ def test_errors_of_callbacks_are_not_hidden():
         raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
-        LinearSVC(callbacks=[fail]).fit(X, Y)
+        LinearSVC(callbacks=[fail], loss="hinge").fit(X, Y)
 
 
 # -- scikit-learn's callbacks ----------------------------------------------------------------------
@@ -141,14 +142,14 @@ def test_fit_callback_gets_an_estimator_that_predicts(fit, sklearn_callback):
 @pytest.mark.parametrize("max_iter", [None, 100])
 def test_fit_callback_can_stop(max_iter, sklearn_callback):
     recorder = Recorder(stop_after=2)
-    est = LinearSVC(max_iter=max_iter).set_callbacks(recorder).fit(X, Y)
+    est = LinearSVC(max_iter=max_iter, loss="hinge").set_callbacks(recorder).fit(X, Y)
     assert (est.stop_reason_, est.n_iter_) == ("callback", 2)
     assert recorder.log[-2:] == ["end fit", "teardown"]
 
 
 def test_fit_callback_that_fails(sklearn_callback):
     recorder = Recorder(fail_after=2)
-    est = LinearSVC().set_callbacks(recorder)
+    est = LinearSVC(loss="hinge").set_callbacks(recorder)
     with pytest.raises(RuntimeError, match="mine"):
         est.fit(X, Y)
     assert recorder.log[-2:] == ["end iteration", "teardown"]  # the fit did not end
@@ -158,7 +159,7 @@ def test_fit_callback_that_fails(sklearn_callback):
 @pytest.mark.parametrize("max_iter", [0, 1, 3])
 def test_iteration_limit_with_callbacks(max_iter, sklearn_callback):
     recorder = Recorder()
-    est = LinearSVC(max_iter=max_iter).set_callbacks(recorder).fit(X, Y)
+    est = LinearSVC(max_iter=max_iter, loss="hinge").set_callbacks(recorder).fit(X, Y)
     assert est.stop_reason_ == "max_iter"
     assert len(recorder.estimators) == est.n_iter_ == max(1, max_iter)
 
@@ -200,7 +201,9 @@ def test_notebooks_show_the_certificate(fit):
 def test_progress_bar_through_pipeline_and_grid(sklearn_callback, capfd):
     pytest.importorskip("rich")
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), LinearSVC(max_iter=50)), {"linearsvc__C": [0.1, 1.0]}, cv=2
+        make_pipeline(StandardScaler(), LinearSVC(max_iter=50, loss="hinge")),
+        {"linearsvc__C": [0.1, 1.0]},
+        cv=2,
     )
     search.set_callbacks(sklearn_callback.ProgressBar(max_propagation_depth=None)).fit(X, Y)
     out, _ = capfd.readouterr()
@@ -209,7 +212,7 @@ def test_progress_bar_through_pipeline_and_grid(sklearn_callback, capfd):
 
 def test_scoring_monitor(sklearn_callback):
     monitor = sklearn_callback.ScoringMonitor(scoring="accuracy")
-    est = LinearSVC().set_callbacks(monitor).fit(X, Y)
+    est = LinearSVC(loss="hinge").set_callbacks(monitor).fit(X, Y)
     rows = monitor.get_logs().data
     assert len(rows) == est.n_iter_
     assert rows[-1]["accuracy"] == pytest.approx(est.score(X, Y), abs=0.01)

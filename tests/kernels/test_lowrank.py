@@ -219,7 +219,9 @@ def test_rows_on_disk_give_the_bits_of_rows_in_memory(tmp_path):
     stored = maxmargin.data.write(tmp_path / "rows", batches, shard_bytes=10_000)
     features = NystromMap(RBF(0.5), X[:40])
     fits = [
-        LinearSVC(0.1, penalize_intercept=False).fit(KernelDesign(features, rows), y)
+        LinearSVC(C=0.1, penalize_intercept=False, loss="hinge").fit(
+            KernelDesign(features, rows), y
+        )
         for rows in (X, stored)
     ]
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
@@ -263,7 +265,7 @@ def test_a_path_of_C_over_the_features():
     X, y, _ = blobs(600)
     features = NystromMap(RBF(0.5), X[:60])
     Z = features.transform(X)
-    path = svc_path(Z, y, [0.1, 1.0, 10.0], penalize_intercept=False)
+    path = svc_path(Z, y, [0.1, 1.0, 10.0], penalize_intercept=False, loss="hinge")
     for svc in path:
         alone = KernelSVC(svc.C, gamma=0.5, method=Nystrom(landmarks=np.arange(60))).fit(X, y)
         assert svc.lower_bound_ <= alone.objective_ * (1 + 1e-9)

@@ -56,7 +56,7 @@ def alter(folder, column, at, number):
 def test_fits_name_file_and_row(sparse, column, at, number, text):
     path = alter(sparse, column, at, number)
     with pytest.raises(data.DatasetError, match=f"{re.escape(path.name)}.*shard 1.*{text}"):
-        LinearSVC().fit(data.open(sparse))
+        LinearSVC(loss="hinge").fit(data.open(sparse))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_every_way_to_read_rows(sparse, column, number):
         lambda X: minimize(ScoreRisk(X, y, Hinge()), C=1.0),
         lambda X: minimize(ScoreRisk(X, y, Hinge()), C=1.0, solver=DualCoordinate()),
         lambda X: data.hstack([X, np.ones((n, 1))]).block(0, n),
-        lambda X: LinearSVC().fit(np.eye(d), np.arange(d) % 2).predict(X),
+        lambda X: LinearSVC(loss="hinge").fit(np.eye(d), np.arange(d) % 2).predict(X),
     ):
         with found:
             read(data.open(sparse))
@@ -95,7 +95,7 @@ def test_dense_files(tmp_path, number):
     with pytest.raises(
         data.DatasetError, match=f"{re.escape(path.name)}.*{number} in row 2\\d, column 1"
     ):
-        LinearSVC().fit(data.open(tmp_path))
+        LinearSVC(loss="hinge").fit(data.open(tmp_path))
 
 
 def test_sequences(tmp_path):

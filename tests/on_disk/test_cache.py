@@ -58,14 +58,16 @@ def reads(column):
 @pytest.mark.parametrize("solver", [CuttingPlane(), DualCoordinate()])
 def test_a_fit_has_the_same_bits_without_and_with_a_cache(store, tmp_path, sparse, solver):
     local, url = store(sparse=sparse)
-    expected = LinearSVC(C=1e-3, tol=0.05, solver=solver).fit(local)
+    expected = LinearSVC(C=1e-3, tol=0.05, solver=solver, loss="hinge").fit(local)
     for cache in (None, tmp_path / "copies", tmp_path / "copies"):
         Store.reset()
         rows = data.open(url, cache=cache)
-        fits = [LinearSVC(C=1e-3, tol=0.05, solver=solver).fit(rows)]
+        fits = [LinearSVC(C=1e-3, tol=0.05, solver=solver, loss="hinge").fit(rows)]
         first = len(Store.gets)
         if cache is not None:
-            fits.append(LinearSVC(C=1e-3, tol=0.05, solver=solver, n_jobs=2).fit(rows))
+            fits.append(
+                LinearSVC(C=1e-3, tol=0.05, solver=solver, n_jobs=2, loss="hinge").fit(rows)
+            )
         for fit in fits:
             assert np.array_equal(fit.coef_, expected.coef_)
             assert fit.lower_bound_ == expected.lower_bound_
@@ -95,7 +97,7 @@ def test_a_stream_reads_large_blocks_ahead(store, monkeypatch):
     monkeypatch.setattr(Store, "every", 0)
     local, url = store()
     solver = DualCoordinate()
-    LinearSVC(C=1e-3, tol=0.05, solver=solver).fit(data.open(url))
+    LinearSVC(C=1e-3, tol=0.05, solver=solver, loss="hinge").fit(data.open(url))
     sizes = [size for name, size in Store.gets if ".features." in name]
     total = local.shape[0] * 5 * 8
     assert (
@@ -184,7 +186,7 @@ def test_keys_are_not_pickled_where_they_could_reach_a_disk(store, tmp_path):
         with pytest.raises(TypeError, match=r"FSSPEC_FILE='\{\.\.\.\}', the options as JSON"):
             pickle.dumps(part)
     engine = ProcessEngine(2)  # pickles into pipes
-    svc = LinearSVC(C=1e-3, tol=0.05, solver=CuttingPlane())
+    svc = LinearSVC(C=1e-3, tol=0.05, solver=CuttingPlane(), loss="hinge")
     try:
         found = svc.set_params(engine=engine).fit(rows).coef_.copy()
     finally:

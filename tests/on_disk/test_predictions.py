@@ -94,7 +94,7 @@ def test_a_method_that_calls_that_of_its_base_class(tmp_path):
 
 def test_the_file_is_there_only_when_it_is_complete(tmp_path, monkeypatch):
     there, out = written(tmp_path / "rows", "signs"), tmp_path / "scores.npy"
-    svc = LinearSVC(C=1e-3).fit(there)
+    svc = LinearSVC(C=1e-3, loss="hinge").fit(there)
     with pytest.raises(ValueError, match=r"end its name in \.npy"):
         svc.predict(there, out=tmp_path / "scores.txt")
     svc.coef_[0, 0] = np.inf
@@ -107,7 +107,7 @@ def test_the_file_is_there_only_when_it_is_complete(tmp_path, monkeypatch):
 
 def test_workers_read_and_write_their_chunks(tmp_path, processes):
     there, out = written(tmp_path / "rows", "names"), tmp_path / "names.npy"
-    svc = LinearSVC(C=1e-2).fit(X, LABELS["names"]).set_params(engine=processes)
+    svc = LinearSVC(C=1e-2, loss="hinge").fit(X, LABELS["names"]).set_params(engine=processes)
     svc.callbacks = [lambda record: False]  # cannot be pickled, and is not needed
     assert np.array_equal(svc.decision_function(there), svc.decision_function(X))
     assert np.array_equal(svc.predict(there, out=out), svc.predict(X))
@@ -121,8 +121,12 @@ def test_workers_read_and_write_their_chunks(tmp_path, processes):
 def test_a_callback_does_not_replace_the_shards_of_the_fit(tmp_path, processes):
     there, solver = written(tmp_path / "rows", "signs"), CuttingPlane()
     watch = ValidationScore(there, None)
-    svc = LinearSVC(C=1e-2, solver=solver, engine=processes, callbacks=[watch]).fit(there)
-    assert np.array_equal(svc.coef_, LinearSVC(C=1e-2, solver=solver).fit(there).coef_)
+    svc = LinearSVC(C=1e-2, solver=solver, engine=processes, callbacks=[watch], loss="hinge").fit(
+        there
+    )
+    assert np.array_equal(
+        svc.coef_, LinearSVC(C=1e-2, solver=solver, loss="hinge").fit(there).coef_
+    )
     assert len(watch.scores) > 1
 
 
@@ -132,7 +136,7 @@ def test_other_processes_read_the_rows_themselves(tmp_path, monkeypatch, process
     monkeypatch.setattr("maxmargin.solvers.auto.TINY", 0)
     there = written(tmp_path / "rows", "signs")
     for engine, method in (("threads", "stream"), (processes, "cutting planes")):
-        svc = LinearSVC(C=1e-3, engine=engine).fit(there)
+        svc = LinearSVC(C=1e-3, engine=engine, loss="hinge").fit(there)
         assert {record["method"] for record in svc.history_} == {method}
         assert svc.converged_
     assert "remote" not in repr(Auto(remote=True))  # checkpoints hold it

@@ -71,7 +71,7 @@ def test_bits_do_not_depend_on_where_scores_are(tmp_path, monkeypatch, solver, c
     for smallest in (2**40, 1):
         monkeypatch.setattr("maxmargin.risks.scores.shard.FROM_ROWS", smallest)
         monkeypatch.setattr(scratch, "SMALL", smallest)
-        svc = LinearSVC(C=1e-3, solver=solver, tol=1e-4)
+        svc = LinearSVC(C=1e-3, solver=solver, tol=1e-4, loss="hinge")
         fits.append(svc.fit(data.open(tmp_path / "rows")))
     assert np.array_equal(fits[0].coef_, fits[1].coef_)
     assert fits[0].objective_ == fits[1].objective_

@@ -72,8 +72,8 @@ def test_classification(tmp_path: Path, labels: str, sparse: bool, params: Any) 
     if sparse:
         X = sp.csr_matrix(np.where(np.abs(X) > 1.0, X, 0.0))
     data = stored(tmp_path, X, y)
-    kept = LinearSVC(C=0.01, solver=CuttingPlane(), **params).fit(X, y)
-    read = LinearSVC(C=0.01, solver=CuttingPlane(), n_jobs=2, **params).fit(data)
+    kept = LinearSVC(C=0.01, solver=CuttingPlane(), **params, loss="hinge").fit(X, y)
+    read = LinearSVC(C=0.01, solver=CuttingPlane(), n_jobs=2, **params, loss="hinge").fit(data)
     same(kept, read)
     assert np.array_equal(kept.classes_, read.classes_)
     assert np.array_equal(kept.predict(X), read.predict(data))
@@ -84,13 +84,13 @@ def test_weights_of_the_data_set_count(tmp_path: Path) -> None:
     y, weight = LABELS["numbers"](s), np.random.default_rng(1).random(len(s))
     data = stored(tmp_path, X, y, weight)
     same(
-        LinearSVC(C=0.01, solver=CuttingPlane()).fit(X, y, weight),
-        LinearSVC(C=0.01, solver=CuttingPlane()).fit(data),
+        LinearSVC(C=0.01, solver=CuttingPlane(), loss="hinge").fit(X, y, weight),
+        LinearSVC(C=0.01, solver=CuttingPlane(), loss="hinge").fit(data),
     )
     with pytest.raises(ValueError, match="weights of its own"):
-        LinearSVC().fit(data, sample_weight=weight)
+        LinearSVC(loss="hinge").fit(data, sample_weight=weight)
     with pytest.raises(ValueError, match="labels of its own"):
-        LinearSVC().fit(data, y)
+        LinearSVC(loss="hinge").fit(data, y)
 
 
 def test_regression_measures_ranking_and_paths(tmp_path: Path) -> None:
@@ -105,11 +105,17 @@ def test_regression_measures_ranking_and_paths(tmp_path: Path) -> None:
     levels = np.digitize(s, [-1.0, 1.0]).astype(float)
     queries = stored(tmp_path / "queries", X, levels, np.ones(len(s)), groups)
     same(RankSVM(C=0.01).fit(X, levels, groups=groups), RankSVM(C=0.01).fit(queries))
-    for a, b in zip(svc_path(X, y, [0.1, 0.01]), svc_path(signs, None, [0.1, 0.01]), strict=True):
+    for a, b in zip(
+        svc_path(X, y, [0.1, 0.01], loss="hinge"),
+        svc_path(signs, None, [0.1, 0.01], loss="hinge"),
+        strict=True,
+    ):
         assert a.lower_bound_ <= b.objective_
         assert b.lower_bound_ <= a.objective_
-    grid = LinearSVCCV([0.01, 0.1], cv=3)
-    assert np.array_equal(grid.fit(signs).coef_, LinearSVCCV([0.01, 0.1], cv=3).fit(X, y).coef_)
+    grid = LinearSVCCV([0.01, 0.1], cv=3, loss="hinge")
+    assert np.array_equal(
+        grid.fit(signs).coef_, LinearSVCCV([0.01, 0.1], cv=3, loss="hinge").fit(X, y).coef_
+    )
 
 
 def test_sequences(tmp_path: Path) -> None:
@@ -122,7 +128,7 @@ def test_sequences(tmp_path: Path) -> None:
     chain, again = (StructuredSVM(Chain(n_labels=2), C=0.1) for _ in range(2))
     assert np.array_equal(chain.fit(X, y).coef_, again.fit(data).coef_)
     with pytest.raises(ValueError, match="data set of sequences"):
-        LinearSVC().fit(data)
+        LinearSVC(loss="hinge").fit(data)
 
 
 @pytest.mark.parametrize("near", [True, False])
@@ -159,11 +165,11 @@ class TestRefit:
     def fits(self, tmp_path: Path, more: int, **params: Any) -> tuple[Any, Any]:
         X, s = rows(4000 + more)
         y = LABELS["numbers"](s)
-        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, **params)
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, **params, loss="hinge")
         svc.fit(stored(tmp_path, X[:4000], y[:4000]))
         maxmargin.data.open(tmp_path).append([(X[4000:], y[4000:])])
         data = maxmargin.data.open(tmp_path)
-        cold = LinearSVC(C=0.01, solver=CuttingPlane(), **params).fit(data)
+        cold = LinearSVC(C=0.01, solver=CuttingPlane(), **params, loss="hinge").fit(data)
         return svc.fit(data), cold
 
     @pytest.mark.parametrize("params", [{}, {"penalize_intercept": False}])
@@ -177,7 +183,7 @@ class TestRefit:
     def test_after_nothing_was_appended_one_look_is_enough(self, tmp_path: Path) -> None:
         X, s = rows()
         data = stored(tmp_path, X, LABELS["numbers"](s))
-        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True).fit(data)
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, loss="hinge").fit(data)
         assert svc.fit(data).n_iter_ <= 2
         assert svc.converged_
 
@@ -188,15 +194,17 @@ class TestRefit:
         first = stored(tmp_path / "first", X, y)
         others = stored(tmp_path / "others", X, -y)
         for params in ({}, {"class_weight": "balanced"}):
-            svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, **params).fit(first)
-            truth = LinearSVC(C=0.01, tol=1e-6, **params).fit(X, -y)
+            svc = LinearSVC(
+                C=0.01, solver=CuttingPlane(), warm_start=True, **params, loss="hinge"
+            ).fit(first)
+            truth = LinearSVC(C=0.01, tol=1e-6, **params, loss="hinge").fit(X, -y)
             svc.fit(others)
             assert svc.converged_
             assert svc.lower_bound_ <= truth.objective_
             assert truth.lower_bound_ <= svc.objective_
-        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True).fit(first)
+        svc = LinearSVC(C=0.01, solver=CuttingPlane(), warm_start=True, loss="hinge").fit(first)
         svc.set_params(class_weight={-1: 0.1, 1: 1.0}).fit(first)
-        truth = LinearSVC(C=0.01, tol=1e-6, class_weight={-1: 0.1, 1: 1.0}).fit(X, y)
+        truth = LinearSVC(C=0.01, tol=1e-6, class_weight={-1: 0.1, 1: 1.0}, loss="hinge").fit(X, y)
         assert svc.converged_
         assert svc.lower_bound_ <= truth.objective_
         assert truth.lower_bound_ <= svc.objective_
@@ -205,7 +213,7 @@ class TestRefit:
         """They are changed in place when rows were added; a second change would make them false."""
         X, s = rows(600)
         y = LABELS["numbers"](s)
-        svc = LinearSVC(C=1.0, solver=CuttingPlane(), warm_start=True)
+        svc = LinearSVC(C=1.0, solver=CuttingPlane(), warm_start=True, loss="hinge")
         svc.fit(maxmargin.data.write(tmp_path, [(X[:500], y[:500])]))
         maxmargin.data.open(tmp_path).append([(X[500:], y[500:])])
         data = maxmargin.data.open(tmp_path)
@@ -217,7 +225,7 @@ class TestRefit:
             with pytest.raises(RuntimeError):
                 svc.set_params(callbacks=[fail]).fit(data)
         svc.set_params(callbacks=None).fit(data)
-        truth = LinearSVC(C=1.0, tol=1e-7).fit(X, y)
+        truth = LinearSVC(C=1.0, tol=1e-7, loss="hinge").fit(X, y)
         assert svc.converged_
         assert svc.lower_bound_ <= truth.objective_ * (1 + 1e-9)
 
@@ -226,11 +234,13 @@ class TestRefit:
         y = LABELS["numbers"](s)
         data = maxmargin.data.write(tmp_path, [(X, y)])
         weights = {1: 5.0, -1: 5.0}
-        svc = LinearSVC(C=0.1, solver=CuttingPlane(), warm_start=True, class_weight=weights)
+        svc = LinearSVC(
+            C=0.1, solver=CuttingPlane(), warm_start=True, class_weight=weights, loss="hinge"
+        )
         svc.fit(data)
         weights[1] = weights[-1] = 0.1
         svc.fit(data)
-        truth = LinearSVC(C=0.1, tol=1e-7, class_weight=weights).fit(X, y)
+        truth = LinearSVC(C=0.1, tol=1e-7, class_weight=weights, loss="hinge").fit(X, y)
         assert svc.converged_
         assert svc.lower_bound_ <= truth.objective_ * (1 + 1e-9)
         assert truth.lower_bound_ <= svc.objective_ * (1 + 1e-9)

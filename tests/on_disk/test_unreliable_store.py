@@ -65,10 +65,12 @@ def test_a_fit_has_the_same_bits_and_failures_are_logged(tmp_path, monkeypatch, 
     local = data.write(tmp_path / "rows", batches(), shard_bytes=30_000)
     stored = data.write("unreliable://rows", batches(), shard_bytes=30_000)
     assert stored.fingerprint == local.fingerprint
-    expected = LinearSVC(C=1e-2, solver=CuttingPlane()).fit(local)
+    expected = LinearSVC(C=1e-2, solver=CuttingPlane(), loss="hinge").fit(local)
     monkeypatch.setattr(UnreliableFileSystem, "every", 7)
     with caplog.at_level("WARNING", logger="maxmargin.data"):
-        found = LinearSVC(C=1e-2, solver=CuttingPlane()).fit(data.open("unreliable://rows"))
+        found = LinearSVC(C=1e-2, solver=CuttingPlane(), loss="hinge").fit(
+            data.open("unreliable://rows")
+        )
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.lower_bound_ == expected.lower_bound_
     assert UnreliableFileSystem.failures > 10

@@ -70,17 +70,21 @@ def _rows(fit: Callable[[], Any]) -> Case:
 #: every estimator that can be saved, in the main forms of its files
 CASES: dict[str, Case] = {
     "linear_svc": _rows(
-        lambda: LinearSVC(1.0, tol=1e-3, solver=CuttingPlane(), class_weight={"ä": 2.0}).fit(
-            X, TEXTS
-        )
+        lambda: LinearSVC(
+            C=1.0, tol=1e-3, solver=CuttingPlane(), class_weight={"ä": 2.0}, loss="hinge"
+        ).fit(X, TEXTS)
     ),
     "linear_svc_prior": _rows(
         lambda: LinearSVC(
-            1.0, tol=1e-3, prior=GaussianPrior(mean=np.ones(4), variance=2.0), fixed={1: 0.5}
+            C=1.0,
+            tol=1e-3,
+            prior=GaussianPrior(mean=np.ones(4), variance=2.0),
+            fixed={1: 0.5},
+            loss="hinge",
         ).fit(X, Y)
     ),
     "linear_svc_stream": _rows(
-        lambda: LinearSVC(1.0, max_support=15).partial_fit(
+        lambda: LinearSVC(C=1.0, max_support=15, loss="hinge").partial_fit(
             sp.csr_matrix(X * (X > 0)), SIGNS, classes=[-1, 1]
         )
     ),

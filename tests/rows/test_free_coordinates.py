@@ -26,7 +26,7 @@ def objective(X, y, weight, C, w, b):
 def test_bounds_of_every_epoch_are_below_the_optimum_and_reach_it(intercept):
     X, y, weight = rows()
     C, norm = 0.7, SquaredNorm(np.array([4]), 50.0)
-    best = LinearSVC(C, penalize_intercept=False, tol=1e-9, solver=CuttingPlane())
+    best = LinearSVC(C=C, penalize_intercept=False, tol=1e-9, solver=CuttingPlane(), loss="hinge")
     best.fit(X, y, weight)
     risk = ScoreRisk(X, y, Hinge(), sample_weight=weight, intercept=intercept)
     duals = risk.row_duals("coordinate", C, norm)
@@ -68,7 +68,9 @@ def test_the_optimum_of_cutting_planes(C, sparse):
     X, y, weight = rows(1)
     data = sp.csr_matrix(X) if sparse else X
     fits = [
-        LinearSVC(C, penalize_intercept=False, tol=1e-5, solver=solver).fit(data, y, weight)
+        LinearSVC(C=C, penalize_intercept=False, tol=1e-5, solver=solver, loss="hinge").fit(
+            data, y, weight
+        )
         for solver in (DualCoordinate(), CuttingPlane(), "auto")
     ]
     F = [fit.objective_ for fit in fits]
@@ -86,8 +88,12 @@ def test_one_class_may_be_rare(share):
     y = np.where(rng.random(400) < share, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     X[y > 0] += 0.7
-    one = LinearSVC(1.0, penalize_intercept=False, tol=1e-4, solver=DualCoordinate()).fit(X, y)
-    other = LinearSVC(1.0, penalize_intercept=False, tol=1e-4, solver=CuttingPlane()).fit(X, y)
+    one = LinearSVC(
+        C=1.0, penalize_intercept=False, tol=1e-4, solver=DualCoordinate(), loss="hinge"
+    ).fit(X, y)
+    other = LinearSVC(
+        C=1.0, penalize_intercept=False, tol=1e-4, solver=CuttingPlane(), loss="hinge"
+    ).fit(X, y)
     assert one.converged_
     assert one.lower_bound_ <= other.objective_ * (1 + 1e-9)
     assert other.lower_bound_ <= one.objective_ * (1 + 1e-9)

@@ -26,16 +26,18 @@ def methods(svc):
 def test_sparse_and_dense_rows_begin_with_coordinates():
     X, y = load_digits(return_X_y=True)
     for data in (X / 16.0, sp.csr_matrix(X / 16.0)):
-        assert methods(LinearSVC(C=0.01).fit(data, y < 5)) == ["coordinate"]
-        assert methods(LinearSVC(C=0.01).fit(data, y)) == ["coordinate"]
+        assert methods(LinearSVC(C=0.01, loss="hinge").fit(data, y < 5)) == ["coordinate"]
+        assert methods(LinearSVC(C=0.01, loss="hinge").fit(data, y)) == ["coordinate"]
 
 
 def test_tiny_data_do_not_show_the_order_of_rows():
     X, y = load_iris(return_X_y=True)
-    assert methods(LinearSVC().fit(X, y)) == ["cutting planes"]
-    assert methods(LinearSVC().fit(X, y == 0)) == ["newton"]
-    turned = LinearSVC().fit(X[::-1], y[::-1] == 0)
-    np.testing.assert_allclose(LinearSVC().fit(X, y == 0).coef_, turned.coef_, rtol=1e-6)
+    assert methods(LinearSVC(loss="hinge").fit(X, y)) == ["cutting planes"]
+    assert methods(LinearSVC(loss="hinge").fit(X, y == 0)) == ["newton"]
+    turned = LinearSVC(loss="hinge").fit(X[::-1], y[::-1] == 0)
+    np.testing.assert_allclose(
+        LinearSVC(loss="hinge").fit(X, y == 0).coef_, turned.coef_, rtol=1e-6
+    )
 
 
 def test_smooth_losses_with_few_features_begin_with_newton():
@@ -45,9 +47,11 @@ def test_smooth_losses_with_few_features_begin_with_newton():
 
 def test_a_free_intercept_takes_a_method_that_can():
     X, y = load_breast_cancer(return_X_y=True)
-    svc = LinearSVC(penalize_intercept=False, tol=1e-5).fit(scale(X), y)
+    svc = LinearSVC(penalize_intercept=False, tol=1e-5, loss="hinge").fit(scale(X), y)
     assert "coordinate" not in methods(svc)
-    planes = LinearSVC(penalize_intercept=False, tol=1e-5, solver=CuttingPlane()).fit(scale(X), y)
+    planes = LinearSVC(penalize_intercept=False, tol=1e-5, solver=CuttingPlane(), loss="hinge").fit(
+        scale(X), y
+    )
     assert svc.objective_ == pytest.approx(planes.objective_, rel=2e-5)
     with pytest.raises((TypeError, ValueError), match="penalize"):
         LinearSVC(penalize_intercept=False, loss="squared_hinge", solver=DualCoordinate()).fit(X, y)
@@ -73,7 +77,7 @@ def test_losses_without_a_dual_form_take_cutting_planes():
 @pytest.mark.parametrize("C", [1e-8, 1e-4, 1.0, 1e4, 1e8])
 def test_unscaled_data_is_certified_at_any_C(load, C):
     X, y = load(return_X_y=True)
-    svc = LinearSVC(C=C, multi_class="ovr").fit(X, y)
+    svc = LinearSVC(C=C, multi_class="ovr", loss="hinge").fit(X, y)
     assert svc.lower_bound_ <= svc.objective_
     assert svc.converged_, (svc.gap_, svc.stop_reason_, methods(svc))
     assert svc.gap_ <= 1e-3
@@ -120,7 +124,7 @@ def test_awkward_data_is_certified_or_said_not_to_be(kind, loss, C):
 
 def test_hard_rows_make_it_switch_and_no_bound_is_lost():
     X, y = load_digits(return_X_y=True)
-    svc = LinearSVC(C=1e4, tol=1e-6).fit(X * np.geomspace(1e-3, 1e3, 64), y < 5)
+    svc = LinearSVC(C=1e4, tol=1e-6, loss="hinge").fit(X * np.geomspace(1e-3, 1e3, 64), y < 5)
     assert methods(svc)[0] == "coordinate"
     assert len(methods(svc)) == 2
     lower = np.array([r["lower_bound"] for r in svc.history_])
@@ -138,7 +142,7 @@ def test_newton_takes_over_at_tight_tolerances(tol, expected, most):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 40))
     y = X @ rng.normal(size=40) + 4.0 * rng.normal(size=20_000) > 0
-    svc = LinearSVC(C=10.0, tol=tol).fit(X, y)
+    svc = LinearSVC(C=10.0, tol=tol, loss="hinge").fit(X, y)
     assert svc.converged_
     assert methods(svc) == expected
     assert len(svc.history_) < most  # epochs that gain little are not continued
@@ -150,11 +154,11 @@ def test_wide_correlated_features_are_certified_by_planes():
     factors = rng.normal(size=(300, 20))
     X = factors @ rng.normal(size=(20, 600)) + 1e-2 * rng.normal(size=(300, 600))
     y = factors[:, 0] + 0.5 * rng.normal(size=300) > 0
-    svc = LinearSVC(C=1e4, tol=1e-4).fit(X, y)
+    svc = LinearSVC(C=1e4, tol=1e-4, loss="hinge").fit(X, y)
     assert svc.converged_
     assert methods(svc) == ["coordinate", "cutting planes"]
     assert len(svc.history_) < 500
-    epochs = LinearSVC(C=1e4, tol=1e-4, solver=DualCoordinate(), max_iter=2000)
+    epochs = LinearSVC(C=1e4, tol=1e-4, solver=DualCoordinate(), max_iter=2000, loss="hinge")
     with pytest.warns(ConvergenceWarning):
         epochs.fit(X, y)
     assert epochs.lower_bound_ <= svc.objective_
@@ -178,7 +182,7 @@ def test_bounds_belong_to_the_C_asked_for_at_every_stage():
     C = 100.0
     best = solve_binary_qp(X, np.where(y == 1, 1, -1), C=C, intercept_scaling=1.0)[0]
     seen = []
-    svc = LinearSVC(C=C, solver=DualCoordinate(), callbacks=[seen.append]).fit(X, y)
+    svc = LinearSVC(C=C, solver=DualCoordinate(), callbacks=[seen.append], loss="hinge").fit(X, y)
     stages = sorted({r.C for r in seen})
     assert len(stages) > 2
     assert stages[-1] == C
@@ -186,7 +190,7 @@ def test_bounds_belong_to_the_C_asked_for_at_every_stage():
         assert record.lower_bound <= best * (1.0 + 1e-9)
         assert record.objective >= best * (1.0 - 1e-9)
     assert svc.converged_
-    early = LinearSVC(C=C, max_iter=2).fit(X, y)  # in the middle of the first stage
+    early = LinearSVC(C=C, max_iter=2, loss="hinge").fit(X, y)  # in the middle of the first stage
     assert early.lower_bound_ <= best <= early.objective_
     recomputed = binary_objective(early.coef_, early.intercept_[0], X, np.where(y == 1, 1, -1), C)
     assert early.objective_ == pytest.approx(recomputed, rel=1e-12)
@@ -216,9 +220,9 @@ def test_a_path_is_the_single_fits_and_takes_less_work():
     X, y = load_digits(return_X_y=True)
     y = y < 5
     Cs = [100.0, 1e-1, 1.0, 10.0]  # any order
-    path = svc_path(X / 16.0, y, Cs)
+    path = svc_path(X / 16.0, y, Cs, loss="hinge")
     assert [svc.C for svc in path] == Cs
-    cold = [LinearSVC(C=C).fit(X / 16.0, y) for C in Cs]
+    cold = [LinearSVC(C=C, loss="hinge").fit(X / 16.0, y) for C in Cs]
     for warm, alone in zip(path, cold, strict=True):
         assert warm.converged_
         assert warm.objective_ == pytest.approx(alone.objective_, rel=1e-3)
@@ -230,8 +234,8 @@ def test_a_path_is_the_single_fits_and_takes_less_work():
 def test_a_path_of_coordinate_ascent_saves_a_fifth():
     X, y = load_digits(return_X_y=True)
     Cs, fixed = [1e-1, 1.0, 10.0, 100.0], {"solver": DualCoordinate()}
-    path = svc_path(X / 16.0, y < 5, Cs, **fixed)
-    cold = [LinearSVC(C=C, **fixed).fit(X / 16.0, y < 5) for C in Cs]
+    path = svc_path(X / 16.0, y < 5, Cs, **fixed, loss="hinge")
+    cold = [LinearSVC(C=C, **fixed, loss="hinge").fit(X / 16.0, y < 5) for C in Cs]
     work = [sum(s.history_[-1]["oracle_calls"] for s in side) for side in (path, cold)]
     assert work[0] < 0.8 * work[1]
 
@@ -239,8 +243,10 @@ def test_a_path_of_coordinate_ascent_saves_a_fifth():
 def test_a_path_with_a_free_intercept_keeps_true_bounds():
     X, y = load_breast_cancer(return_X_y=True)
     X = scale(X)
-    for svc in svc_path(X, y, [0.01, 1.0, 100.0], penalize_intercept=False, solver=CuttingPlane()):
-        alone = LinearSVC(svc.C, penalize_intercept=False, tol=1e-6).fit(X, y)
+    for svc in svc_path(
+        X, y, [0.01, 1.0, 100.0], penalize_intercept=False, solver=CuttingPlane(), loss="hinge"
+    ):
+        alone = LinearSVC(C=svc.C, penalize_intercept=False, tol=1e-6, loss="hinge").fit(X, y)
         assert svc.converged_
         assert svc.lower_bound_ <= alone.objective_ * (1.0 + 1e-9)
 
@@ -248,7 +254,7 @@ def test_a_path_with_a_free_intercept_keeps_true_bounds():
 def test_warm_start_saves_the_work_already_done():
     X, y = load_digits(return_X_y=True)
     y = y < 5
-    svc = LinearSVC(C=0.1, warm_start=True).fit(X / 16.0, y)
+    svc = LinearSVC(C=0.1, warm_start=True, loss="hinge").fit(X / 16.0, y)
     first = svc.history_[-1]["oracle_calls"]
     svc.fit(X / 16.0, y)
     assert svc.history_[-1]["oracle_calls"] < 0.5 * first
@@ -277,9 +283,9 @@ def test_one_against_the_rest_is_scikit_learns_and_adds_up():
     assert ours.objective_ == pytest.approx(sum(p.objective_ for p in parts), rel=1e-6)
     assert ours.lower_bound_ <= ours.objective_
     assert (ours.predict(X) == y).mean() > 0.9
-    rest = LinearSVC(multi_class="ovr").fit(X, y)
+    rest = LinearSVC(multi_class="ovr", loss="hinge").fit(X, y)
     np.testing.assert_allclose(
-        rest.coef_[0], LinearSVC().fit(X, y == 0).coef_[0], rtol=1e-9, atol=1e-12
+        rest.coef_[0], LinearSVC(loss="hinge").fit(X, y == 0).coef_[0], rtol=1e-9, atol=1e-12
     )
 
 
@@ -291,7 +297,7 @@ def test_a_stop_ends_one_against_the_rest_with_true_bounds():
         calls.append(record)
         return len(calls) == 3
 
-    svc = LinearSVC(multi_class="ovr", tol=1e-9, callbacks=[stop]).fit(X, y)
+    svc = LinearSVC(multi_class="ovr", tol=1e-9, callbacks=[stop], loss="hinge").fit(X, y)
     assert svc.stop_reason_ == "callback"
     assert not svc.converged_
     assert svc.coef_.shape == (10, 64)
@@ -302,14 +308,17 @@ def test_a_dense_matrix_of_zeros_mostly_is_trained_as_sparse():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 40)) * (rng.random((500, 40)) < 0.1)
     y = X @ rng.normal(size=40) > 0
-    dense, sparse = LinearSVC().fit(X, y), LinearSVC().fit(sp.csr_matrix(X), y)
+    dense, sparse = (
+        LinearSVC(loss="hinge").fit(X, y),
+        LinearSVC(loss="hinge").fit(sp.csr_matrix(X), y),
+    )
     np.testing.assert_array_equal(dense.coef_, sparse.coef_)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():
     X, y = load_digits(return_X_y=True)
     for params in ({}, {"multi_class": "ovr"}, {"loss": "squared_hinge"}):
-        one, two = (LinearSVC(n_jobs=k, C=0.01, **params).fit(X, y) for k in (1, 2))
+        one, two = (LinearSVC(n_jobs=k, C=0.01, **params, loss="hinge").fit(X, y) for k in (1, 2))
         np.testing.assert_array_equal(one.coef_, two.coef_)
         assert one.lower_bound_ == two.lower_bound_
 
@@ -326,7 +335,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def test_errors_say_what_to_do(params, words):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=words):
-        LinearSVC(**params).fit(X, y)
+        LinearSVC(**params, loss="hinge").fit(X, y)
 
 
 def test_a_free_intercept_is_for_the_coordinates_of_the_hinge_alone():

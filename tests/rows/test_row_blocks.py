@@ -131,7 +131,7 @@ def test_the_bounds_include_the_optimum_of_an_independent_solver(solver, method,
     X, y, weight = rows(2, n=150)
     C = 0.8
     best, _ = solve_binary_qp(X, y, C, weight=weight)
-    svc = LinearSVC(C, tol=1e-6, solver=solver, loss="hinge")
+    svc = LinearSVC(C=C, tol=1e-6, solver=solver, loss="hinge")
     svc.fit(sp.csr_matrix(X) if sparse else X, y, sample_weight=weight)
     assert svc.converged_
     assert svc.lower_bound_ <= best * (1 + 1e-9)
@@ -148,7 +148,9 @@ def test_any_number_of_threads_gives_the_same_bits(shape, sparse):
     y = X[:, :5].sum(axis=1) + 0.3 * rng.normal(size=len(X)) > 0
     X = sp.csr_matrix(X) if sparse else X
     fits = [
-        LinearSVC(0.3, solver=DualCoordinate(blocks=6, rounds=2), n_jobs=jobs).fit(X, y)
+        LinearSVC(C=0.3, solver=DualCoordinate(blocks=6, rounds=2), n_jobs=jobs, loss="hinge").fit(
+            X, y
+        )
         for jobs in (1, 2, 7)
     ]
     for fit in fits[1:]:
@@ -184,7 +186,7 @@ def test_private_vectors_share_no_cache_line():
 def test_one_block_is_the_sequential_method():
     X, y, weight = rows(4)
     fits = [
-        LinearSVC(2.0, solver=s).fit(X, y, sample_weight=weight)
+        LinearSVC(C=2.0, solver=s, loss="hinge").fit(X, y, sample_weight=weight)
         for s in (DualCoordinate(), DualCoordinate(blocks=1))
     ]
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
@@ -195,7 +197,9 @@ def test_one_block_is_the_sequential_method():
 def test_more_blocks_than_rows(n):
     X, _, _ = rows(5, n=n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
-    svc = LinearSVC(1.0, tol=1e-4, solver=DualCoordinate(blocks=64, rounds=8)).fit(X, y)
+    svc = LinearSVC(C=1.0, tol=1e-4, solver=DualCoordinate(blocks=64, rounds=8), loss="hinge").fit(
+        X, y
+    )
     assert svc.converged_
     F = binary_objective(svc.coef_[0], svc.intercept_[0], X, y, 1.0)
     assert svc.objective_ == pytest.approx(F, rel=1e-9)
@@ -205,7 +209,9 @@ def test_a_sorted_file_takes_no_more_epochs():
     X, y, _ = rows(6, n=4000)
     order = np.lexsort((X[:, 0], y))
     passes = [
-        LinearSVC(0.1, solver=DualCoordinate(blocks=8, rounds=4)).fit(X[i], y[i]).history_[-1]
+        LinearSVC(C=0.1, solver=DualCoordinate(blocks=8, rounds=4), loss="hinge")
+        .fit(X[i], y[i])
+        .history_[-1]
         for i in (np.random.default_rng(0).permutation(len(y)), order)
     ]
     assert passes[1]["oracle_calls"] <= 1.5 * passes[0]["oracle_calls"] + 1.0
@@ -213,7 +219,7 @@ def test_a_sorted_file_takes_no_more_epochs():
 
 def test_a_warm_start_reuses_the_multipliers():
     X, y, _ = rows(7, n=3000)
-    svc = LinearSVC(0.2, solver=BLOCKS, warm_start=True).fit(X, y)
+    svc = LinearSVC(C=0.2, solver=BLOCKS, warm_start=True, loss="hinge").fit(X, y)
     first = svc.history_[-1]["oracle_calls"]
     svc.set_params(C=0.22).fit(X, y)
     assert svc.converged_
@@ -256,7 +262,9 @@ def test_several_classes_by_one_problem_each():
     X, _, weight = rows(12)
     y = (X[:, :3] + 0.1 * X[:, 3:]).argmax(axis=1)
     fits = [
-        LinearSVC(0.3, tol=1e-5, multi_class="ovr", solver=s).fit(X, y, sample_weight=weight)
+        LinearSVC(C=0.3, tol=1e-5, multi_class="ovr", solver=s, loss="hinge").fit(
+            X, y, sample_weight=weight
+        )
         for s in (BLOCKS, CuttingPlane())
     ]
     assert all(fit.converged_ for fit in fits)
@@ -274,11 +282,13 @@ def test_an_interrupt_between_two_rounds_leaves_weights_and_true_bounds(monkeypa
         measure(*args)
 
     monkeypatch.setattr(BlockCoordinates, "_measure", press)
-    svc = interrupted(LinearSVC(1.0, tol=1e-9, solver=BLOCKS, n_jobs=2).fit, X, y).estimator
+    svc = interrupted(
+        LinearSVC(C=1.0, tol=1e-9, solver=BLOCKS, n_jobs=2, loss="hinge").fit, X, y
+    ).estimator
     assert svc.stop_reason_ == "interrupted"
     F = binary_objective(svc.coef_[0], svc.intercept_[0], X, y, 1.0)
     assert svc.objective_ == pytest.approx(F, rel=1e-9)
-    best = LinearSVC(1.0, tol=1e-6, solver=CuttingPlane()).fit(X, y).objective_
+    best = LinearSVC(C=1.0, tol=1e-6, solver=CuttingPlane(), loss="hinge").fit(X, y).objective_
     assert 0.0 < svc.lower_bound_ <= best <= svc.objective_ * (1 + 1e-6)
 
     risk, calls[:] = ScoreRisk(X, y, Hinge()), []
@@ -291,9 +301,9 @@ def test_an_interrupt_between_two_rounds_leaves_weights_and_true_bounds(monkeypa
 def test_what_blocks_are_not_for_is_refused():
     X, y, _ = rows(10, n=60)
     with pytest.raises(TypeError, match=r"one per class.*leave out blocks=.*'ovr'"):
-        LinearSVC(solver=BLOCKS).fit(X, np.arange(60) % 3)
+        LinearSVC(solver=BLOCKS, loss="hinge").fit(X, np.arange(60) % 3)
     with pytest.raises(TypeError, match="unpenalized intercept"):
-        LinearSVC(solver=BLOCKS, penalize_intercept=False).fit(X, y)
+        LinearSVC(solver=BLOCKS, penalize_intercept=False, loss="hinge").fit(X, y)
     with pytest.raises(TypeError, match="single rows"):
         StructuredSVM(TinyMulticlass(), solver=BLOCKS).fit(list(X[:, :3]), [0, 1, 2] * 20)
     for wrong in ({"blocks": 0}, {"blocks": 2.5}, {"blocks": 4, "rounds": 0}, {"rounds": 3}):
@@ -311,7 +321,9 @@ def test_what_blocks_are_not_for_is_refused():
 @pytest.mark.parametrize("C_mean", [1e3, 1e5])
 def test_real_data_reach_the_tolerance(C_mean):
     X, y = require(datasets.a9a)
-    svc = LinearSVC(C_mean / len(y), solver=DualCoordinate(blocks=8), n_jobs=2).fit(X, y)
+    svc = LinearSVC(C=C_mean / len(y), solver=DualCoordinate(blocks=8), n_jobs=2, loss="hinge").fit(
+        X, y
+    )
     assert svc.converged_
     assert svc.history_[-1]["oracle_calls"] < 60.0  # 8.5 and 21
 
@@ -321,7 +333,7 @@ def test_a_sorted_sample_of_covertype_reaches_the_tolerance():
     X, y = require(datasets.covtype)
     some = np.arange(0, X.shape[0], 10)
     some = some[np.argsort(y[some], kind="stable")]
-    svc = LinearSVC(1e3 / len(some), solver=DualCoordinate(blocks=8), n_jobs=2)
+    svc = LinearSVC(C=1e3 / len(some), solver=DualCoordinate(blocks=8), n_jobs=2, loss="hinge")
     svc.fit(X[some], y[some] == 2)
     assert svc.converged_
     assert svc.history_[-1]["oracle_calls"] < 12.0
@@ -330,6 +342,8 @@ def test_a_sorted_sample_of_covertype_reaches_the_tolerance():
 @pytest.mark.data
 def test_text_with_more_features_than_samples_reaches_the_tolerance():
     X, y = require(datasets.rcv1, "CCAT")
-    svc = LinearSVC(1e3 / len(y), solver=DualCoordinate(blocks=8, rounds=1), n_jobs=2).fit(X, y)
+    svc = LinearSVC(
+        C=1e3 / len(y), solver=DualCoordinate(blocks=8, rounds=1), n_jobs=2, loss="hinge"
+    ).fit(X, y)
     assert svc.converged_
     assert svc.history_[-1]["oracle_calls"] < 15.0

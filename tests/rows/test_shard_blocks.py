@@ -80,7 +80,10 @@ def test_a_risk_serves_other_solvers_after_blocks_at_shards():
 
 def fit(X, y, engine=None, **options):
     svc = LinearSVC(
-        0.05, solver=DualCoordinate(blocks=5, dealing="shards", **options), engine=engine
+        C=0.05,
+        solver=DualCoordinate(blocks=5, dealing="shards", **options),
+        engine=engine,
+        loss="hinge",
     )
     svc.fit(X, y)
     assert svc.converged_
@@ -191,7 +194,9 @@ def test_after_ctrl_c_the_bound_of_the_last_check_remains():
 
 def test_a_checkpoint_continues(tmp_path):
     X, y, _ = rows(9, n=600)
-    svc = LinearSVC(0.5, tol=1e-5, solver=SHARDS, max_iter=6, checkpoint=tmp_path / "state")
+    svc = LinearSVC(
+        C=0.5, tol=1e-5, solver=SHARDS, max_iter=6, checkpoint=tmp_path / "state", loss="hinge"
+    )
     with pytest.warns(ConvergenceWarning):
         svc.fit(X, y)
     before = svc.lower_bound_
@@ -203,9 +208,9 @@ def test_a_checkpoint_continues(tmp_path):
 
 def test_paths_and_warm_starts_begin_each_fit_anew():
     X, y, _ = rows(10, n=300)
-    for svc in svc_path(X, y, Cs=[0.1, 1.0], solver=SHARDS):
+    for svc in svc_path(X, y, Cs=[0.1, 1.0], solver=SHARDS, loss="hinge"):
         assert svc.converged_
-    svc = LinearSVC(0.1, solver=SHARDS, warm_start=True).fit(X, y)
+    svc = LinearSVC(C=0.1, solver=SHARDS, warm_start=True, loss="hinge").fit(X, y)
     assert svc.fit(X, y).converged_
 
 
@@ -221,8 +226,10 @@ def test_regression():
 def test_what_shards_are_not_for_is_refused():
     X, y, _ = rows(12, n=60)
     with pytest.raises(TypeError, match=r"one score per sample.*leave out blocks="):
-        LinearSVC(solver=SHARDS).fit(X, np.arange(60) % 3)
+        LinearSVC(solver=SHARDS, loss="hinge").fit(X, np.arange(60) % 3)
     with pytest.raises(TypeError, match="unpenalized intercept"):
-        LinearSVC(solver=SHARDS, penalize_intercept=False).fit(X, y)
+        LinearSVC(solver=SHARDS, penalize_intercept=False, loss="hinge").fit(X, y)
     with pytest.raises(TypeError, match="prior transforms"):
-        LinearSVC(solver=SHARDS, prior=GaussianPrior(precision=np.arange(1.0, 7.0))).fit(X, y)
+        LinearSVC(
+            solver=SHARDS, prior=GaussianPrior(precision=np.arange(1.0, 7.0)), loss="hinge"
+        ).fit(X, y)

@@ -117,7 +117,7 @@ def batches(n_batches=6, size=300, seed=0, labels=("no", "yes")):
 )
 def test_partial_fit_and_verify(params):
     labels = ("a", "b", "c")
-    svc = LinearSVC(C=0.05, max_support=60, **params)
+    svc = LinearSVC(C=0.05, max_support=60, **params, loss="hinge")
     for X, y, weight in batches(labels=labels):
         svc.partial_fit(X, y, classes=labels, sample_weight=weight)
         assert (svc.objective_, svc.gap_, svc.converged_) == (np.inf, np.inf, False)
@@ -125,7 +125,7 @@ def test_partial_fit_and_verify(params):
     assert svc.n_seen_ == 1800
     assert svc.n_iter_ == len(svc.history_) == 6
     X, y, weight = (np.concatenate(part) for part in zip(*batches(labels=labels), strict=True))
-    best = LinearSVC(C=0.05, tol=1e-5, **params).fit(X, y, weight)
+    best = LinearSVC(C=0.05, tol=1e-5, **params, loss="hinge").fit(X, y, weight)
     assert svc.lower_bound_ <= best.objective_
     lower = svc.lower_bound_
     for data in ((list(batches(labels=labels)),), (X, y, weight)):
@@ -140,7 +140,7 @@ def test_partial_fit_and_verify(params):
 
 
 def test_rows_that_are_not_those_of_the_stream_are_refused():
-    svc = LinearSVC(max_support=50)
+    svc = LinearSVC(max_support=50, loss="hinge")
     for X, y, weight in batches():
         svc.partial_fit(X, y, ["no", "yes"], weight)
     with pytest.raises(ValueError, match="1500 rows of total weight"):
@@ -157,18 +157,18 @@ def test_rows_that_are_not_those_of_the_stream_are_refused():
 def test_errors_say_what_to_do():
     X, y, _ = next(batches())
     with pytest.raises(ValueError, match="classes must be passed"):
-        LinearSVC().partial_fit(X, y)
+        LinearSVC(loss="hinge").partial_fit(X, y)
     with pytest.raises(ValueError, match="two classes"):
-        LinearSVC().partial_fit(X, y, classes=["no"])
+        LinearSVC(loss="hinge").partial_fit(X, y, classes=["no"])
     with pytest.raises(ValueError, match="'maybe', which is not one of the classes"):
-        LinearSVC().partial_fit(X, np.where(X[:, 0] > 0, "maybe", "no"), ["no", "yes"])
+        LinearSVC(loss="hinge").partial_fit(X, np.where(X[:, 0] > 0, "maybe", "no"), ["no", "yes"])
     with pytest.raises(ValueError, match="as a dict"):
         LinearSVC(class_weight="balanced").partial_fit(X, y, ["no", "yes"])
     with pytest.raises(AttributeError, match=r"partial_fit.*use fit"):
         LinearSVC(penalize_intercept=False).partial_fit(X, y, ["no", "yes"])
     with pytest.raises(ValueError, match="nonnegative=: use fit"):
         LinearSVC(nonnegative=[0]).partial_fit(X, y, ["no", "yes"])
-    svc = LinearSVC().partial_fit(X, y, ["no", "yes"])
+    svc = LinearSVC(loss="hinge").partial_fit(X, y, ["no", "yes"])
     with pytest.raises(ValueError, match="not those of the first call"):
         svc.partial_fit(X, y, ["no", "never"])
     with pytest.raises(ValueError, match="changed in the middle"):
@@ -176,22 +176,22 @@ def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="features"):
         svc.set_params(loss="hinge").partial_fit(X[:, :3], y)
     with pytest.raises(NotFittedError, match="there was none"):
-        LinearSVC().verify(X, y)
+        LinearSVC(loss="hinge").verify(X, y)
 
 
 def test_another_C_in_the_middle_is_a_bound_for_that_C():
-    svc, seen = LinearSVC(C=0.1, max_support=40), list(batches())
+    svc, seen = LinearSVC(C=0.1, max_support=40, loss="hinge"), list(batches())
     for k, (X, y, weight) in enumerate(seen):
         svc.set_params(C=0.1 if k < 3 else 0.02).partial_fit(X, y, ["no", "yes"], weight)
     X, y, weight = (np.concatenate(part) for part in zip(*seen, strict=True))
-    best = LinearSVC(C=0.02, tol=1e-5).fit(X, y, weight)
+    best = LinearSVC(C=0.02, tol=1e-5, loss="hinge").fit(X, y, weight)
     assert 0.5 * best.objective_ < svc.lower_bound_ <= best.objective_
     assert svc.verify(X, y, weight).objective_ >= best.lower_bound_
 
 
 def test_fit_ends_a_stream_and_clones_have_none():
     X, y, _ = next(batches())
-    svc = LinearSVC(C=0.1).partial_fit(X, y, ["no", "yes"])
+    svc = LinearSVC(C=0.1, loss="hinge").partial_fit(X, y, ["no", "yes"])
     assert not hasattr(clone(svc), "_streams")
     svc.fit(X, y)
     assert svc.certificate_ == "exact"
@@ -200,7 +200,7 @@ def test_fit_ends_a_stream_and_clones_have_none():
 
 
 def test_sparse_and_dense_batches_and_designs_may_be_mixed():
-    svc, other = (LinearSVC(C=0.1, max_support=40) for _ in range(2))
+    svc, other = (LinearSVC(C=0.1, max_support=40, loss="hinge") for _ in range(2))
     for k, (X, y, weight) in enumerate(batches()):
         svc.partial_fit(X, y, ["no", "yes"], weight)
         mixed = [X, sp.csr_matrix(X), maxmargin.data.design.DenseDesign(X)][k % 3]
@@ -214,7 +214,7 @@ def test_sparse_and_dense_batches_and_designs_may_be_mixed():
 def test_a_stream_that_was_put_away_goes_on_as_if_nothing_had_happened(
     labels, sparse, way, tmp_path
 ):
-    svc, other = (LinearSVC(C=0.1, max_support=40) for _ in range(2))
+    svc, other = (LinearSVC(C=0.1, max_support=40, loss="hinge") for _ in range(2))
     for X, y, weight in batches(labels=labels):
         data = sp.csr_matrix(X) if sparse else X
         svc.partial_fit(data, y, labels, weight)
@@ -286,7 +286,7 @@ def test_memory_does_not_grow_with_the_stream():
     ],
 )
 def test_a_damaged_stream_is_refused(name, change, words, tmp_path):
-    svc = LinearSVC(C=0.1, max_support=40)
+    svc = LinearSVC(C=0.1, max_support=40, loss="hinge")
     for X, y, weight in batches(2):
         svc.partial_fit(sp.csr_matrix(X), y, ["no", "yes"], weight)
     path = tmp_path / "model.safetensors"
@@ -306,10 +306,10 @@ def test_a_damaged_stream_is_refused(name, change, words, tmp_path):
 def test_rows_on_disk_are_a_stream_too(tmp_path):
     parts = list(batches())
     data = maxmargin.data.write(tmp_path / "rows", ((X, y) for X, y, _ in parts))
-    svc = LinearSVC(C=0.1, max_support=40).partial_fit(data, classes=["no", "yes"])
+    svc = LinearSVC(C=0.1, max_support=40, loss="hinge").partial_fit(data, classes=["no", "yes"])
     assert svc.n_seen_ == 1800
     svc.verify(data)
-    best = LinearSVC(C=0.1, tol=1e-5).fit(data)
+    best = LinearSVC(C=0.1, tol=1e-5, loss="hinge").fit(data)
     assert svc.lower_bound_ <= best.objective_
     assert best.lower_bound_ <= svc.objective_ <= 1.1 * best.objective_
 
@@ -321,7 +321,7 @@ def test_verify_accounts_for_rounding(n):
     if n > 2:
         X = rng.normal(size=(n, 2)) + 1e13 * np.ones(2) * rng.choice([-1, 1], (n, 1))
         y = (X[:, 0] > 0).astype(int)
-    svc = LinearSVC().partial_fit(X, y, classes=[0, 1]).verify(X, y)
+    svc = LinearSVC(loss="hinge").partial_fit(X, y, classes=[0, 1]).verify(X, y)
     w = [Fraction(v) for v in [*svc.coef_[0], svc.intercept_[0]]]
     F = sum(v * v for v in w) / 2
     for x, sign in zip(X.tolist(), 2 * y - 1, strict=True):

@@ -81,7 +81,7 @@ def test_n_slack_is_for_structures():
         SequenceTagger(solver=solver).fit(*sentences(5))
     X = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(TypeError, match="no working sets"):
-        LinearSVC(solver=DualCoordinate(schedule="n_slack")).fit(X, X[:, 0] > 0.0)
+        LinearSVC(solver=DualCoordinate(schedule="n_slack"), loss="hinge").fit(X, X[:, 0] > 0.0)
 
 
 def test_what_sets_cannot_do_is_refused():

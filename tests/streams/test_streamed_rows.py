@@ -68,9 +68,9 @@ def test_agrees_with_rows_in_memory_and_with_cutting_planes(kind, sparse):
     X, y, weight, params = problem(kind)
     data = sp.csr_matrix(X) if sparse else X
     options = {"C": 0.3, "tol": 1e-4, **params}
-    planes = LinearSVC(solver=CuttingPlane(), **options).fit(X, y, weight)
-    memory = LinearSVC(solver=DualCoordinate(), **options).fit(X, y, weight)
-    stream = LinearSVC(solver=DualCoordinate(max_cached=40), **options)
+    planes = LinearSVC(solver=CuttingPlane(), **options, loss="hinge").fit(X, y, weight)
+    memory = LinearSVC(solver=DualCoordinate(), **options, loss="hinge").fit(X, y, weight)
+    stream = LinearSVC(solver=DualCoordinate(max_cached=40), **options, loss="hinge")
     stream.fit(Elsewhere(data), y, weight)
     fits = (planes, memory, stream)
     assert all(fit.converged_ and fit.gap_ <= 1e-4 for fit in fits)
@@ -81,7 +81,7 @@ def test_agrees_with_rows_in_memory_and_with_cutting_planes(kind, sparse):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_converges_with_true_bounds_and_a_bounded_cache(kind):
     X, y, weight, params = problem(kind, n=200)
-    best = LinearSVC(C=0.3, tol=1e-6, **params).fit(X, y, weight)
+    best = LinearSVC(C=0.3, tol=1e-6, **params, loss="hinge").fit(X, y, weight)
     records = []
     solver = DualCoordinate(max_cached=10)
     svc = LinearSVC(C=0.3, solver=solver, callbacks=[records.append], **params)
@@ -100,13 +100,13 @@ def test_a_stream_converges_with_true_bounds_and_a_bounded_cache(kind):
 def test_one_pass_is_one_pass():
     X, y, weight, _ = problem("hinge", n=2000)
     design = Elsewhere(X)
-    svc = LinearSVC(C=0.1, solver=DualCoordinate(schedule="one_pass", max_cached=500))
+    svc = LinearSVC(C=0.1, solver=DualCoordinate(schedule="one_pass", max_cached=500), loss="hinge")
     svc.fit(design, y, weight)
     assert svc.stop_reason_ == "max_iter"
     assert not svc.converged_
     # the stream, its check, and the two products of the certificate
     assert design.rows_read == 4 * len(y)
-    best = LinearSVC(C=0.1, tol=1e-5).fit(X, y, weight)
+    best = LinearSVC(C=0.1, tol=1e-5, loss="hinge").fit(X, y, weight)
     assert svc.lower_bound_ <= best.objective_
     assert svc.objective_ <= 1.02 * best.objective_
 
@@ -116,7 +116,7 @@ def test_a_sorted_file_is_no_harder_than_a_shuffled_one():
     order = np.lexsort((X[:, 0], y))
     passes = []
     for rows in (slice(None), order):
-        svc = LinearSVC(C=0.1, solver=DualCoordinate(max_cached=400)).fit(
+        svc = LinearSVC(C=0.1, solver=DualCoordinate(max_cached=400), loss="hinge").fit(
             Elsewhere(X[rows]), y[rows]
         )
         assert svc.converged_
@@ -195,7 +195,7 @@ def test_the_lower_bound_never_lies(seed, n, chunks, cache, schedule):
 def test_the_same_bits_for_any_number_of_threads():
     X, y, weight, _ = problem("hinge", n=3000, d=40)
     fits = [
-        LinearSVC(C=0.2, n_jobs=jobs, solver=DualCoordinate(max_cached=100)).fit(
+        LinearSVC(C=0.2, n_jobs=jobs, solver=DualCoordinate(max_cached=100), loss="hinge").fit(
             Elsewhere(X), y, weight
         )
         for jobs in (1, 2, 3)
@@ -208,7 +208,7 @@ def test_the_same_bits_for_any_number_of_threads():
 @pytest.mark.parametrize("at", [3, 25, 47])
 def test_ctrl_c_while_a_piece_is_read_leaves_a_true_certificate(at):
     X, y, weight, _ = problem("hinge", n=500)
-    best = LinearSVC(C=0.3, tol=1e-6).fit(X, y, weight)
+    best = LinearSVC(C=0.3, tol=1e-6, loss="hinge").fit(X, y, weight)
 
     class Pressed(Elsewhere):
         reads = 0
@@ -220,7 +220,7 @@ def test_ctrl_c_while_a_piece_is_read_leaves_a_true_certificate(at):
             return super().block(lo, hi)
 
     solver = DualCoordinate(max_cached=10)
-    svc = LinearSVC(C=0.3, tol=1e-9, solver=solver)
+    svc = LinearSVC(C=0.3, tol=1e-9, solver=solver, loss="hinge")
     assert interrupted(svc.fit, Pressed(X), y, weight).estimator is svc
     assert svc.stop_reason_ == "interrupted"
     assert svc.lower_bound_ <= best.objective_ * (1 + 1e-9)
@@ -232,7 +232,9 @@ def test_ctrl_c_while_a_piece_is_read_leaves_a_true_certificate(at):
 def test_a_warm_start_takes_up_the_multipliers():
     X, y, weight, _ = problem("hinge", n=1500)
     solver = DualCoordinate(max_cached=100)
-    svc = LinearSVC(C=0.3, solver=solver, warm_start=True).fit(Elsewhere(X), y, weight)
+    svc = LinearSVC(C=0.3, solver=solver, warm_start=True, loss="hinge").fit(
+        Elsewhere(X), y, weight
+    )
     cold = svc.history_[-1]["oracle_calls"]
     svc.set_params(C=0.33).fit(Elsewhere(X), y, weight)
     assert svc.converged_
@@ -245,7 +247,7 @@ def test_auto_streams_only_where_planes_cost_too_much():
     y = rng.integers(0, 2, n)
     wide = sp.random(n, MANY_COORDINATES + 10, density=1e-3, format="csr", random_state=0)
     for X, method in ((wide, "stream"), (rng.normal(size=(n, 5)), "cutting planes")):
-        svc = LinearSVC(C=0.1, solver=Auto()).fit(Elsewhere(X), y)
+        svc = LinearSVC(C=0.1, solver=Auto(), loss="hinge").fit(Elsewhere(X), y)
         assert svc.converged_
         assert {r["method"] for r in svc.history_} == {method}
 
@@ -261,7 +263,7 @@ def test_what_makes_no_sense_is_refused():
         block = property()
 
     with pytest.raises(TypeError, match="does not give access to single rows"):
-        LinearSVC(solver=DualCoordinate()).fit(Blind(X), y)
+        LinearSVC(solver=DualCoordinate(), loss="hinge").fit(Blind(X), y)
 
 
 @pytest.mark.data
@@ -269,8 +271,8 @@ def test_what_makes_no_sense_is_refused():
 def test_one_pass_over_covertype_ends_within_two_percent():
     X, y = require(datasets.covtype, dense=True)
     y = np.where(y == 2, 1, -1)  # C = 0.1 is best on held-out rows; rows are sorted by place
-    best = LinearSVC(C=0.1, tol=1e-4).fit(X, y)
+    best = LinearSVC(C=0.1, tol=1e-4, loss="hinge").fit(X, y)
     solver = DualCoordinate(schedule="one_pass", max_cached=20_000)
-    svc = LinearSVC(C=0.1, solver=solver).fit(Elsewhere(X), y)
+    svc = LinearSVC(C=0.1, solver=solver, loss="hinge").fit(Elsewhere(X), y)
     assert svc.objective_ <= 1.02 * best.lower_bound_
     assert svc.lower_bound_ <= best.objective_

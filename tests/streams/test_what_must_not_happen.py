@@ -26,7 +26,7 @@ def test_an_interrupt_leaves_a_piece_out_or_in(
 ) -> None:
     """Ctrl-C right after a part of the work on a piece; then the stream goes on."""
     X, y = stream()
-    svc = LinearSVC(max_support=50).partial_fit(X[:600], y[:600], classes=[-1, 1])
+    svc = LinearSVC(max_support=50, loss="hinge").partial_fit(X[:600], y[:600], classes=[-1, 1])
     whole, calls = getattr(support_stream.SupportStream, method), 0
 
     def interrupted(self: Any, *args: Any, **options: Any) -> Any:
@@ -44,7 +44,7 @@ def test_an_interrupt_leaves_a_piece_out_or_in(
     seen = svc._streams[0].n_seen
     svc.partial_fit(X[seen:], y[seen:])
     assert svc.n_seen_ == len(X)
-    best = LinearSVC(tol=1e-6).fit(X, y)
+    best = LinearSVC(tol=1e-6, loss="hinge").fit(X, y)
     assert svc.lower_bound_ <= best.objective_ * (1 + 1e-9)
     svc.verify(X, y)
     assert best.lower_bound_ <= svc.objective_ * (1 + 1e-9)
@@ -53,7 +53,7 @@ def test_an_interrupt_leaves_a_piece_out_or_in(
 
 def test_verify_refuses_rows_that_contradict_the_bound() -> None:
     X, y = stream()
-    svc = LinearSVC(max_support=50).partial_fit(X, y, classes=[-1, 1])
+    svc = LinearSVC(max_support=50, loss="hinge").partial_fit(X, y, classes=[-1, 1])
     with pytest.raises(ValueError, match="not the rows seen by partial_fit"):
         svc.verify(100.0 * X, svc.predict(X))
     assert svc.certificate_ == "lower_only"
@@ -66,7 +66,7 @@ def test_bad_weights_of_designs_are_refused(weight: float) -> None:
     for fit in ("fit", "partial_fit"):
         more = {"classes": [-1, 1]} if fit == "partial_fit" else {}
         with pytest.raises(ValueError, match="finite and not negative"):
-            getattr(LinearSVC(), fit)(
+            getattr(LinearSVC(loss="hinge"), fit)(
                 KmerDesign(strings, orders=(1, 2)), [1, -1, 1, -1], sample_weight=weights, **more
             )
     with pytest.raises(ValueError, match="NaN"):
@@ -80,8 +80,8 @@ def test_a_pass_that_lacks_nothing() -> None:
     weight = np.array([0.0, 0.0, 1, 1, 1, 1, 1, 1])
     for C in (1.0, 20.0, 1e4):
         solver = DualCoordinate(max_cached=3)
-        svc = LinearSVC(C=C, solver=solver).fit(X, y, sample_weight=weight)
-        truth = LinearSVC(C=C, tol=1e-7).fit(X, y, sample_weight=weight)
+        svc = LinearSVC(C=C, solver=solver, loss="hinge").fit(X, y, sample_weight=weight)
+        truth = LinearSVC(C=C, tol=1e-7, loss="hinge").fit(X, y, sample_weight=weight)
         assert svc.lower_bound_ <= truth.objective_ * (1 + 1e-9)
         assert truth.lower_bound_ <= svc.objective_ * (1 + 1e-9)
 

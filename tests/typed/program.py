@@ -70,7 +70,9 @@ def watch(record: IterationRecord) -> bool:
 
 def linear(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:
     """Classifiers, and what a fit tells."""
-    svc = LinearSVC(C=0.1, tol=AbsoluteGap(0.01), solver=CuttingPlane(), callbacks=[watch])
+    svc = LinearSVC(
+        C=0.1, tol=AbsoluteGap(0.01), solver=CuttingPlane(), callbacks=[watch], loss="hinge"
+    )
     assert_type(svc.fit(X, y), LinearSVC)
     assert_type(svc.partial_fit(X, y), LinearSVC)
     assert_type(svc.verify(X, y), LinearSVC)
@@ -94,8 +96,8 @@ def linear(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:
     if isinstance(again, LinearSVC):
         assert_type(again.coef_, Floats)
 
-    assert_type(maxmargin.svc_path(X, y, Cs=[0.1, 1.0]), list[LinearSVC])
-    search = LinearSVCCV(Cs=[0.1, 1.0], cv=2).fit(X, y)
+    assert_type(maxmargin.svc_path(X, y, Cs=[0.1, 1.0], loss="hinge"), list[LinearSVC])
+    search = LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge").fit(X, y)
     assert_type(search.best_estimator_, LinearSVC)
     assert_type(search.predict(X), Labels)
     assert_type(KernelSVC(C=1.0).fit(X, y).predict(X), Labels)
@@ -138,7 +140,7 @@ def structures(X: Floats, y: npt.NDArray[np.int64], folder: Path) -> None:
 def misspelled() -> None:
     """Type checkers know the parameters, and scikit-learn's methods: an unused ``ignore`` is an error."""
     with contextlib.suppress(TypeError):
-        LinearSVC(c=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        LinearSVC(c=1.0, loss="hinge")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with contextlib.suppress(TypeError):
         OneClassSVM(0.1, "linear")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with contextlib.suppress(TypeError):
@@ -147,7 +149,7 @@ def misspelled() -> None:
         GraphLabeler(c=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with contextlib.suppress(TypeError):
         StructuredSVMCV(Multiclass(2), cs=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    LinearSVC().get_metadata_routing()
+    LinearSVC(loss="hinge").get_metadata_routing()
 
 
 def main() -> None:

@@ -109,12 +109,12 @@ def test_pipe_gets_the_final_line_with_the_time():
 
 def test_lines_off_a_terminal_keep_the_interval():
     stream = io.StringIO()
-    LinearSVC(callbacks=[ProgressLine(stream, interval=0.0)]).fit(X, Y)
+    LinearSVC(callbacks=[ProgressLine(stream, interval=0.0)], loss="hinge").fit(X, Y)
     lines = stream.getvalue().splitlines()
     assert len(lines) > 2
     assert all(re.match(STAMP, line) for line in lines)
     rare = io.StringIO()
-    LinearSVC(callbacks=[ProgressLine(rare, interval=600.0)]).fit(X, Y)
+    LinearSVC(callbacks=[ProgressLine(rare, interval=600.0)], loss="hinge").fit(X, Y)
     assert rare.getvalue().count("\n") == 1
 
 
@@ -135,7 +135,7 @@ def test_silence_is_the_default(fit, capfd):
 
 
 def test_one_final_line_for_all_classes(capfd):
-    LinearSVC(multi_class="ovr", verbose=1).fit(*load_iris(return_X_y=True))
+    LinearSVC(multi_class="ovr", verbose=1, loss="hinge").fit(*load_iris(return_X_y=True))
     assert capfd.readouterr().err.count("stopped by") == 1
 
 
@@ -168,17 +168,17 @@ def test_error_ends_the_line(capfd):
         raise RuntimeError("mine")
 
     with pytest.raises(RuntimeError, match="mine"):
-        LinearSVC(verbose=1, callbacks=[fail]).fit(X, Y)
+        LinearSVC(verbose=1, callbacks=[fail], loss="hinge").fit(X, Y)
     assert "stopped by" not in capfd.readouterr().err
 
 
 def test_estimator_with_a_line_can_be_cloned(capfd):
-    clone(LinearSVC(callbacks=[ProgressLine()])).fit(X, Y)
+    clone(LinearSVC(callbacks=[ProgressLine()], loss="hinge")).fit(X, Y)
     assert "stopped by gap" in capfd.readouterr().err
 
 
 def test_paths_name_each_fit(capfd):
-    svc_path(X / X.std(axis=0), Y, [1.0, 0.1], verbose=1)
+    svc_path(X / X.std(axis=0), Y, [1.0, 0.1], verbose=1, loss="hinge")
     first, second = [one for one in capfd.readouterr().err.splitlines() if "stopped" in one]
     assert "fit 1 of 2, C=0.1  stopped by gap" in first
     assert "fit 2 of 2, C=1  stopped by gap" in second
@@ -187,7 +187,7 @@ def test_paths_name_each_fit(capfd):
 def test_cross_validation_counts_cells():
     stream = io.StringIO()
     line = ProgressLine(stream, interval=0.0)
-    LinearSVCCV([0.1, 1.0], cv=3, callbacks=[line]).fit(X / X.std(axis=0), Y)
+    LinearSVCCV([0.1, 1.0], cv=3, callbacks=[line], loss="hinge").fit(X / X.std(axis=0), Y)
     lines = stream.getvalue().splitlines()
     for k, text in enumerate(lines[:-1], 1):
         assert re.match(STAMP + rf"cell {k} of 6  C=\S+, class_weight=None, fold \d  gap \S+", text)

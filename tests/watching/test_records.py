@@ -50,7 +50,10 @@ FITS = {
 }
 ONLY_RECORDS = {
     "KernelSVC": (KernelSVC, (X[:150], Y[:150])),
-    "one-vs-rest": (lambda **p: LinearSVC(multi_class="ovr", **p), load_iris(return_X_y=True)),
+    "one-vs-rest": (
+        lambda **p: LinearSVC(multi_class="ovr", **p, loss="hinge"),
+        load_iris(return_X_y=True),
+    ),
 }
 
 
@@ -67,7 +70,7 @@ def test_logging_is_silent_by_default(capfd):
         isinstance(handler, logging.NullHandler)
         for handler in logging.getLogger("maxmargin").handlers
     )
-    LinearSVC().fit(X, Y)
+    LinearSVC(loss="hinge").fit(X, Y)
     assert capfd.readouterr() == ("", "")
 
 
@@ -99,7 +102,7 @@ def test_disabled_logging_does_no_work(monkeypatch):
 
     for name in ("follow", "text", "final"):
         monkeypatch.setattr(Log, name, fail)
-    LinearSVC().fit(X, Y)
+    LinearSVC(loss="hinge").fit(X, Y)
 
 
 # -- JSON lines ------------------------------------------------------------------------------------
@@ -121,14 +124,15 @@ def test_json_lines_hold_every_record(name, tmp_path):
 def test_json_lines_can_be_read_during_the_fit(tmp_path):
     path, counts = tmp_path / "fit.jsonl", []
     LinearSVC(
-        callbacks=[JsonLines(path), lambda record: counts.append(path.read_text().count("\n"))]
+        callbacks=[JsonLines(path), lambda record: counts.append(path.read_text().count("\n"))],
+        loss="hinge",
     ).fit(X, Y)
     assert counts == list(range(1, len(counts) + 1))
 
 
 def test_json_lines_are_copied_with_the_estimator(tmp_path):
     path = tmp_path / "fit.jsonl"
-    svc = LinearSVC(callbacks=[JsonLines(path)])
+    svc = LinearSVC(callbacks=[JsonLines(path)], loss="hinge")
     n = clone(svc).fit(X, Y).n_iter_ + pickle.loads(pickle.dumps(svc)).fit(X, Y).n_iter_
     assert path.read_text().count("\n") == n  # lines are appended
 
@@ -154,13 +158,13 @@ def test_scores_are_those_of_the_incumbent(fit):
 
 
 def test_scores_do_not_change_the_fit():
-    watched = LinearSVC(callbacks=[ValidationScore(X, Y)]).fit(X, Y)
-    assert watched.coef_.tobytes() == LinearSVC().fit(X, Y).coef_.tobytes()
+    watched = LinearSVC(callbacks=[ValidationScore(X, Y)], loss="hinge").fit(X, Y)
+    assert watched.coef_.tobytes() == LinearSVC(loss="hinge").fit(X, Y).coef_.tobytes()
 
 
 def test_every_and_scoring():
     watch = ValidationScore(X, Y, every=3, scoring=get_scorer("roc_auc"))
-    est = LinearSVC(tol=1e-6, callbacks=[watch]).fit(X, Y)
+    est = LinearSVC(tol=1e-6, callbacks=[watch], loss="hinge").fit(X, Y)
     assert [iteration for iteration, _ in watch.scores] == list(range(3, est.n_iter_ + 1, 3))
     assert watch.scores[-1][1] > 0.98
 
@@ -174,7 +178,7 @@ def test_a_score_can_stop_the_fit(name):
 
 
 def test_a_second_fit_begins_its_scores_anew():
-    svc = LinearSVC(callbacks=[ValidationScore(X, Y)]).fit(X, Y).fit(X, Y)
+    svc = LinearSVC(callbacks=[ValidationScore(X, Y)], loss="hinge").fit(X, Y).fit(X, Y)
     assert [iteration for iteration, _ in svc.callbacks[0].scores] == [*range(1, svc.n_iter_ + 1)]
 
 
@@ -187,7 +191,7 @@ def test_estimators_that_cannot_predict_yet_refuse(name):
 
 def test_misuse_of_validation_scores():
     with pytest.raises(TypeError, match="callbacks= of an estimator"):
-        LinearSVCCV([1.0], callbacks=[ValidationScore(X, Y)]).fit(X, Y)
+        LinearSVCCV([1.0], callbacks=[ValidationScore(X, Y)], loss="hinge").fit(X, Y)
     with pytest.raises(ValueError, match="every=0"):
         ValidationScore(X, Y, every=0)
     with pytest.raises(ValueError, match=r"get_scorer\('f1'\)"):
@@ -198,7 +202,7 @@ def test_misuse_of_validation_scores():
 
 
 SEARCHES = {
-    "LinearSVCCV": (lambda **p: LinearSVCCV([0.1, 1.0, 10.0], cv=2, **p), (X, Y)),
+    "LinearSVCCV": (lambda **p: LinearSVCCV([0.1, 1.0, 10.0], cv=2, **p, loss="hinge"), (X, Y)),
     "StructuredSVMCV": (
         lambda **p: StructuredSVMCV(Chain(n_labels=2), [0.1, 1.0, 10.0], cv=2, **p),
         (CHAINS, LABELS),
