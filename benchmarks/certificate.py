@@ -28,7 +28,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         short = C_mean in OTHER and spec["set"] in ("mnist-10", "news20")
         limit = OTHER_LIMIT if short else LIMIT
         C, watch = C_mean / problem.n, Watch(5.0 if bench.quick else limit)
-        svc = LinearSVC(C=C, tol=TOL, callbacks=[watch], loss="hinge")
+        svc = LinearSVC(C=C, tol=TOL, callbacks=[watch], **problem.kind)
         began = cpu()
         svc.fit(problem.X, problem.y)
         seconds = cpu() - began

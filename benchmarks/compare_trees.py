@@ -46,7 +46,9 @@ def linear_fits() -> dict[str, Callable[[], Fit]]:
     def of(load: Callable[[], Any], C_mean: float) -> Callable[[], Fit]:
         def make() -> Fit:
             X, y = load()
-            return lambda: mm.LinearSVC(C=C_mean / X.shape[0], loss="hinge").fit(X, y)
+            joint = {"multi_class": "crammer_singer"} if len(set(y.tolist())) > 2 else {}
+            svc = mm.LinearSVC(C=C_mean / X.shape[0], loss="hinge", **joint)
+            return lambda: svc.fit(X, y)
 
         return make
 
@@ -114,9 +116,8 @@ def engine_fits() -> dict[str, Callable[[], Fit]]:
         def make() -> Fit:
             X, y = sparse_rows(100_000, 20_000)
             solver = mm.solvers.CuttingPlane()
-            return lambda: mm.LinearSVC(C=0.1, solver=solver, tol=0.05, **params, loss="hinge").fit(
-                X, y
-            )
+            svc = mm.LinearSVC(C=0.1, loss="hinge", solver=solver, tol=0.05, **params)
+            return lambda: svc.fit(X, y)
 
         return make
 

@@ -36,7 +36,7 @@ def cell(spec: Cell, bench: Bench) -> Cell:
         return {"error": "svmocas was not found; it is in Debian's libocas-tools"}
     warm(problem)
     C, eps = spec["C_mean"] / problem.n, spec["eps"]
-    svc = LinearSVC(C=C, tol=eps, solver=CuttingPlane(), fit_intercept=False, loss="hinge")
+    svc = LinearSVC(C=C, tol=eps, solver=CuttingPlane(), fit_intercept=False, **problem.kind)
     svc.fit(problem.X, problem.y)
     ours: list[float] = []
     theirs: list[Cell] = []

@@ -74,8 +74,9 @@ def ours(loss: str, C: float, tol: float = PRECISION) -> Any:
     """Our estimator."""
     from maxmargin import LinearSVC
 
-    name = {"crammer-singer": "hinge", "squared hinge": "squared_hinge"}.get(loss, loss)
-    return LinearSVC(C=C, loss=name, tol=tol)
+    kinds = {"logistic": ("logistic", "multinomial"), "squared hinge": ("squared_hinge", "ovr")}
+    name, together = kinds.get(loss, ("hinge", "crammer_singer"))
+    return LinearSVC(C=C, loss=name, multi_class=together, tol=tol)
 
 
 def theirs(method: str, loss: str, C: float, tol: float) -> Any:
@@ -89,12 +90,8 @@ def theirs(method: str, loss: str, C: float, tol: float) -> Any:
             C=C, tol=tol, solver=method, max_iter=many if method == "lbfgs" else 1000, fit_intercept=False
         )  # fmt: skip
     if loss == "squared hinge":
-        return LinearSVC(
-            C=C, tol=tol, dual=method.endswith("dual"), max_iter=many, random_state=0, loss="hinge"
-        )
-    return LinearSVC(
-        C=C, tol=tol, multi_class="crammer_singer", max_iter=many, random_state=0, loss="hinge"
-    )
+        return LinearSVC(C=C, tol=tol, dual=method.endswith("dual"), max_iter=many, random_state=0)
+    return LinearSVC(C=C, tol=tol, multi_class="crammer_singer", max_iter=many, random_state=0)
 
 
 def objective(loss: str, C: float, X: Any, y: Any, coef: Any, intercept: Any) -> float:

@@ -47,7 +47,7 @@ def _linear(target: str, **params: Any) -> Work:
 
     load = load_breast_cancer if target == "binary" else load_digits
     X, y = load(return_X_y=True)
-    return Work(LinearSVC(**params, loss="hinge"), (X / X.max(), y), X)
+    return Work(LinearSVC(**params), (X / X.max(), y), X)
 
 
 def _on_breast_cancer(make: Callable[[], Any]) -> Work:
@@ -127,8 +127,8 @@ def _parser() -> Work:
 
 #: the first fits that are measured
 FITS: dict[str, Callable[[], Work]] = {
-    "LinearSVC, two classes": lambda: _linear("binary"),
-    "LinearSVC, ten classes": lambda: _linear("digits"),
+    "LinearSVC, two classes": lambda: _linear("binary", loss="hinge"),
+    "LinearSVC, ten classes": lambda: _linear("digits", multi_class="crammer_singer"),
     'LinearSVC, "squared_hinge"': lambda: _linear("binary", loss="squared_hinge"),
     "LinearSVCCV": _grid,
     "LinearSVR": _regression,

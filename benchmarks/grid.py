@@ -113,10 +113,10 @@ def ours(spec: Cell, bench: Bench) -> Cell:
     weights = [class_weight(pair) for pair in grid["weights"]]
     given = {"cv": grid["folds"], "class_weights": weights, "loss": grid["loss"], "refit": False}
     # load the compiled functions
-    LinearSVCCV(grid["Cs"][:2], max_iter=20, **given, loss="hinge").fit(X[some], y[some])
+    LinearSVCCV(grid["Cs"][:2], max_iter=20, **given).fit(X[some], y[some])
     LinearSVC(solver=CuttingPlane(), loss=grid["loss"], max_iter=20).fit(X[some], y[some])
     before, began = forget_peak(), cpu()
-    search = LinearSVCCV(grid["Cs"], n_jobs=1, **given, loss="hinge").fit(X, y)
+    search = LinearSVCCV(grid["Cs"], n_jobs=1, **given).fit(X, y)
     seconds = cpu() - began
     memory = peak_memory_gb() - before
     found = search.cv_results_

@@ -58,7 +58,7 @@ def compare(name: str, bench: Bench) -> Cell:
     tuning = {}
     for C_mean in GRID[::2] if bench.quick else GRID:
         watch = Watch(3.0 if bench.quick else TUNE_LIMIT)
-        svc = LinearSVC(C=C_mean / train.n, tol=TOL, callbacks=[watch], loss="hinge").fit(
+        svc = LinearSVC(C=C_mean / train.n, tol=TOL, callbacks=[watch], **problem.kind).fit(
             train.X, train.y
         )
         tuning[f"{C_mean:g}"] = {"accuracy": svc.score(held.X, held.y), "gap": svc.gap_}
@@ -67,7 +67,7 @@ def compare(name: str, bench: Bench) -> Cell:
     for method, solver in (("OCA", CuttingPlane()), ("CPA", CuttingPlane(line_search=False))):
         watch = Watch(3.0 if bench.quick else FIT_LIMIT)
         svc = LinearSVC(
-            C=chosen / problem.n, tol=TOL, solver=solver, callbacks=[watch], loss="hinge"
+            C=chosen / problem.n, tol=TOL, solver=solver, callbacks=[watch], **problem.kind
         )
         began = cpu()
         svc.fit(problem.X, problem.y)

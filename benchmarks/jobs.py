@@ -37,7 +37,7 @@ def run_cell(spec: Cell, bench: Bench) -> Cell:
     out: Cell = {}
     for _ in range(RUNS):
         for way, jobs, blocks in WAYS:
-            svc = LinearSVC(C=spec["C_mean"] / problem.n, n_jobs=jobs, loss="hinge")
+            svc = LinearSVC(C=spec["C_mean"] / problem.n, n_jobs=jobs, **problem.kind)
             if blocks:
                 svc.solver = DualCoordinate(blocks=None)
             began = time.perf_counter()

@@ -101,7 +101,7 @@ def fit_ours(problem: Problem, C: float, tol: float, limit: float) -> Cell:
 
         def fit() -> tuple[Any, Watch]:
             watch = Watch(limit)
-            return LinearSVC(C=C, tol=tol, callbacks=[watch], loss="hinge").fit(
+            return LinearSVC(C=C, tol=tol, callbacks=[watch], **problem.kind).fit(
                 problem.X, problem.y
             ), watch
 

@@ -70,7 +70,9 @@ def theirs(solver: str, tol: float, C: float) -> LogisticRegression:
 
 def ours(precision: float, C: float) -> LinearSVC:
     """Our estimator."""
-    return LinearSVC(C=C, loss="logistic", tol=precision, fit_intercept=False)
+    return LinearSVC(
+        C=C, loss="logistic", multi_class="multinomial", tol=precision, fit_intercept=False
+    )
 
 
 def search(solver: str, C: float, X: Any, y: Any, best: float) -> dict[str, tuple[float, float]]:

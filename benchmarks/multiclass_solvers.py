@@ -111,9 +111,8 @@ def fit(data: Data, method: str, C: float, watch: Watch) -> Cell:
 
     if method == "LinearSVC":
         began = cpu()
-        svc = LinearSVC(C=C, tol=TOL, fit_intercept=False, callbacks=[watch], loss="hinge").fit(
-            data.X, data.y
-        )
+        joint = {"multi_class": "crammer_singer", "fit_intercept": False}
+        svc = LinearSVC(C=C, tol=TOL, callbacks=[watch], **joint).fit(data.X, data.y)
         last = svc.history_[-1]
         out = {"gap": svc.gap_, "objective": svc.objective_, "stop": svc.stop_reason_}
         weights = np.zeros((data.K, data.X.shape[1]))

@@ -33,6 +33,14 @@ class Problem(NamedTuple):
             return binary_objective(coef, b, self.X, np.where(codes == 1, 1, -1), C)
         return multiclass_objective(coef, intercept, self.X, codes, C)
 
+    @property
+    def kind(self) -> dict[str, Any]:
+        """The parameters of LinearSVC for the objective above: hinge, or the loss of Crammer and Singer."""
+        return {
+            "loss": "hinge",
+            "multi_class": "ovr" if self.n_classes == 2 else "crammer_singer",
+        }
+
     def rows(self, which: Any) -> Problem:
         """Some of the rows."""
         return Problem(self.X[which], self.y[which], self.n_classes)
@@ -100,7 +108,7 @@ def warm(problem: Problem) -> None:
     from maxmargin import LinearSVC
 
     some = problem.some()
-    LinearSVC(C=1e-2, tol=1e-2, max_iter=30, loss="hinge").fit(some.X, some.y)
+    LinearSVC(C=1e-2, tol=1e-2, max_iter=30, **some.kind).fit(some.X, some.y)
 
 
 class Watch:

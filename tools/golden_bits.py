@@ -130,7 +130,7 @@ FITS |= {
     "LinearSVC free intercept": lambda: mm.LinearSVC(penalize_intercept=False, loss="hinge").fit(
         *rows()
     ),
-    "LinearSVC Crammer-Singer": lambda: mm.LinearSVC(loss="hinge").fit(*rows(K=4)),
+    "LinearSVC Crammer-Singer": lambda: mm.LinearSVC(multi_class="crammer_singer").fit(*rows(K=4)),
     "LinearSVC one-vs-rest": lambda: mm.LinearSVC(multi_class="ovr", loss="hinge").fit(*rows(K=4)),
     "LinearSVC costs": lambda: mm.LinearSVC(
         cost=2.0 - 2.0 * np.eye(3), multi_class="crammer_singer"

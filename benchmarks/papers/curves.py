@@ -42,7 +42,7 @@ def curve(problem: Problem, C: float, who: str) -> Iterator[tuple[float, float]]
 
     plane = None if who == "LinearSVC" else CuttingPlane(line_search=who == "OCA")
     watch, few = Watch(LIMIT), problem.some()
-    LinearSVC(C=C, fit_intercept=False, solver=plane or "auto", max_iter=100, loss="hinge").fit(
+    LinearSVC(C=C, fit_intercept=False, solver=plane or "auto", max_iter=100, **few.kind).fit(
         few.X, few.y
     )
     svc = LinearSVC(
@@ -52,7 +52,7 @@ def curve(problem: Problem, C: float, who: str) -> Iterator[tuple[float, float]]
         solver=plane or "auto",
         callbacks=[watch],
         max_seconds=10 * LIMIT,
-        loss="hinge",
+        **problem.kind,
     )
     watch.began = cpu()
     svc.fit(problem.X, problem.y)

@@ -51,9 +51,7 @@ def warm(problem: Problem) -> None:
     problems.warm(problem)
     few = problem.some()
     for how in (CuttingPlane(), CuttingPlane(line_search=False)):
-        LinearSVC(C=1e-2, fit_intercept=False, solver=how, max_iter=5, loss="hinge").fit(
-            few.X, few.y
-        )
+        LinearSVC(C=1e-2, fit_intercept=False, solver=how, max_iter=5, **few.kind).fit(few.X, few.y)
 
 
 def size(name: str, bench: Bench) -> int:
@@ -168,7 +166,9 @@ def _fit_threads(name: str, n: int | None) -> Cell:
     fits = {}
     for _ in range(3):
         for k in seconds:
-            svc = LinearSVC(C=C, fit_intercept=False, solver=CuttingPlane(), n_jobs=k, loss="hinge")
+            svc = LinearSVC(
+                C=C, fit_intercept=False, solver=CuttingPlane(), n_jobs=k, **problem.kind
+            )
             began = time.perf_counter()
             fits[k] = svc.fit(problem.X, problem.y)
             seconds[k].append(time.perf_counter() - began)

@@ -92,13 +92,11 @@ def watched(problem: Problem, C: float, limit: float, how: Any, tol: float) -> C
     """One of our solvers for two or more classes, stopped at a limit, and where its time went."""
     from maxmargin import LinearSVC
 
-    few, settings = problem.some(), {"fit_intercept": False, "solver": how}
+    few, settings = problem.some(), {"fit_intercept": False, "solver": how, **problem.kind}
     # the same settings load the same compiled functions
-    LinearSVC(C=C * problem.n / few.n, tol=tol, max_iter=100, **settings, loss="hinge").fit(
-        few.X, few.y
-    )
+    LinearSVC(C=C * problem.n / few.n, tol=tol, max_iter=100, **settings).fit(few.X, few.y)
     watch = Watch(limit)
-    svc = LinearSVC(C=C, tol=tol, callbacks=[watch], **settings, loss="hinge")
+    svc = LinearSVC(C=C, tol=tol, callbacks=[watch], **settings)
     watch.began = began = cpu()
     svc.fit(problem.X, problem.y)
     seconds, whole = cpu() - began, svc.history_[-1]["elapsed"]

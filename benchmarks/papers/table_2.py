@@ -26,10 +26,11 @@ def one_slack(name: str, n: int, *, default: bool = False) -> Cell:
     problem, C = load(name, n), SETS[name][1] / n
     how = "auto" if default else structured.solver("1-slack")
     fixed: dict[str, Any] = {"fit_intercept": False, "solver": how, "tol": RiskEpsilon(n * EPSILON)}
+    fixed |= problem.kind
     few = problem.some()  # loads the compiled functions
-    LinearSVC(C=C * n / few.n, max_iter=5, **fixed, loss="hinge").fit(few.X, few.y)
+    LinearSVC(C=C * n / few.n, max_iter=5, **fixed).fit(few.X, few.y)
     watch = Watch(peers.LIMIT)
-    svc = LinearSVC(C=C, callbacks=[watch], **fixed, loss="hinge")
+    svc = LinearSVC(C=C, callbacks=[watch], **fixed)
     watch.began = began = cpu()
     svc.fit(problem.X, problem.y)
     return {

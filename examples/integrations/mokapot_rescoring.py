@@ -88,7 +88,7 @@ models = {
 }
 if options.every_iteration:
     models["LinearSVCCV, search in every iteration"] = mokapot.Model(
-        LinearSVCCV(**search.get_params(), loss="hinge").set_params(refit=True), rng=1
+        LinearSVCCV(**search.get_params()).set_params(refit=True), rng=1
     )
     models["LinearSVCCV, search in every iteration"]._needs_cv = False
 accepted, seconds = {}, {}

@@ -33,8 +33,8 @@ X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 X_diabetes, y_diabetes = load_diabetes(return_X_y=True)
 models = {
-    "LinearSVC, two classes": (LinearSVC(loss="hinge").fit(X_train, y_train == 3), X_test),
-    "LinearSVC, ten classes": (LinearSVC(loss="hinge").fit(X_train, y_train.astype(str)), X_test),
+    "LinearSVC, two classes": (LinearSVC().fit(X_train, y_train == 3), X_test),
+    "LinearSVC, ten classes": (LinearSVC().fit(X_train, y_train.astype(str)), X_test),
     "scaled LinearSVR": (
         make_pipeline(StandardScaler(), LinearSVR(C=10.0)).fit(X_diabetes, y_diabetes),
         X_diabetes,

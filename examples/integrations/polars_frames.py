@@ -33,8 +33,8 @@ X, y = frame.drop("species"), frame["species"]
 # %%
 # A frame gives the same weights as an array:
 
-svc = LinearSVC(loss="hinge").fit(X, y)
-same = LinearSVC(loss="hinge").fit(data.data, data.target_names[data.target])
+svc = LinearSVC().fit(X, y)
+same = LinearSVC().fit(data.data, data.target_names[data.target])
 np.testing.assert_array_equal(svc.coef_, same.coef_)
 assert svc.feature_names_in_.tolist() == list(data.feature_names)
 frame = frame.with_columns(predicted=pl.Series(svc.predict(X).tolist()))

@@ -30,9 +30,9 @@ X, y = load_iris(return_X_y=True)
 sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps"]] * 5
 tags = [["DET", "NOUN", "VERB"]] * 10
 models = {
-    "LinearSVC": (LinearSVC(loss="hinge").fit(X, y), X),
-    "scaled LinearSVC": (make_pipeline(StandardScaler(), LinearSVC(loss="hinge")).fit(X, y), X),
-    "LinearSVCCV": (LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge").fit(X, y), X),
+    "LinearSVC": (LinearSVC().fit(X, y), X),
+    "scaled LinearSVC": (make_pipeline(StandardScaler(), LinearSVC()).fit(X, y), X),
+    "LinearSVCCV": (LinearSVCCV(Cs=[0.1, 1.0], cv=2).fit(X, y), X),
     "LinearSVR": (LinearSVR().fit(X, X[:, 0] + y), X),
     "MeasureSVC": (MeasureSVC("f1").fit(X, y == 2), X),
     "KernelSVC": (KernelSVC().fit(X, y), X),

@@ -56,7 +56,7 @@ def read_alone(model, sequences):
 
 
 singles = [
-    LinearSVC(C=C, loss="hinge").fit(np.concatenate(X), np.concatenate(Y))
+    LinearSVC(C=C, multi_class="crammer_singer").fit(np.concatenate(X), np.concatenate(Y))
     for C in (0.01, 0.03, 0.1, 0.3)
 ]
 taggers = [SequenceTagger(C=C).fit(X, Y) for C in (0.01, 0.03, 0.1, 0.3)]

@@ -37,7 +37,12 @@ class Elsewhere:
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
     "params",
-    [{}, {"penalize_intercept": False}, {"class_weight": "balanced"}, {"multi_class": "ovr"}],
+    [
+        {},
+        {"multi_class": "crammer_singer"},
+        {"multi_class": "crammer_singer", "penalize_intercept": False},
+        {"multi_class": "crammer_singer", "class_weight": "balanced"},
+    ],
 )
 def test_a_design_gives_the_same_bits_as_its_matrix(load: Any, sparse: bool, params: Any) -> None:
     X, y = load(return_X_y=True)

@@ -97,8 +97,8 @@ def test_coordinates_agree_with_cutting_planes(loss, center):
     params = {"loss": loss, "tol": 1e-5, "nonnegative": [0, 2, 4], "nonpositive": [1, 3]}
     params["prior"] = GaussianPrior(np.full(8, center), variance=np.linspace(0.5, 2.0, 8))
     for C in (0.01, 5.0):
-        one = LinearSVC(C=C, solver=DualCoordinate(), **params, loss="hinge").fit(X, y)
-        other = LinearSVC(C=C, solver=CuttingPlane(), **params, loss="hinge").fit(X, y)
+        one = LinearSVC(C=C, solver=DualCoordinate(), **params).fit(X, y)
+        other = LinearSVC(C=C, solver=CuttingPlane(), **params).fit(X, y)
         assert one.converged_
         assert other.converged_
         assert one.lower_bound_ <= other.objective_ * (1 + 1e-9)

@@ -44,6 +44,8 @@ def test_on_disk_as_in_memory(kind, labels, solver, tmp_path):
     y = Y if labels == "two" else (np.arange(N) + (X[:, 0] > 0)) % 3
     on_disk.write(tmp_path / "rows", [(sp.csr_matrix(X), y)])
     params = {"tol": 1e-5, "prior": PRIORS[kind], "fixed": {2: 0.1}}
+    if labels == "three":
+        params["multi_class"] = "crammer_singer"
     memory = LinearSVC(C=0.1, **params, loss="hinge").fit(X, y)
     disk = LinearSVC(C=0.1, solver=solver, **params, loss="hinge").fit(
         on_disk.open(tmp_path / "rows")

@@ -134,10 +134,11 @@ def test_unscaled_breast_cancer_is_certified():
 @pytest.mark.parametrize("loader", [load_breast_cancer, load_wine, load_iris])
 def test_unscaled_data_over_many_decades(loader, C):
     X, y = loader(return_X_y=True)
-    svc = LinearSVC(C=C, max_iter=5_000, loss="hinge").fit(X, y)
+    joint = {"multi_class": "crammer_singer"} if len(set(y)) > 2 else {"loss": "hinge"}
+    svc = LinearSVC(C=C, max_iter=5_000, **joint).fit(X, y)
     assert svc.converged_ == (svc.gap_ <= 1e-3)
     looser = LinearSVC(
-        C=C, tol=0.05, max_iter=5_000, solver=CuttingPlane(line_search=False), loss="hinge"
+        C=C, tol=0.05, max_iter=5_000, solver=CuttingPlane(line_search=False), **joint
     ).fit(X, y)
     assert svc.lower_bound_ <= looser.objective_ * (1 + 1e-9)  # by another method
     assert looser.lower_bound_ <= svc.objective_ * (1 + 1e-9)
@@ -186,7 +187,7 @@ def test_a_bound_is_never_claimed_without_proof():
 
 def test_tight_tolerances_end_with_the_bounds_reached():
     X, y = load_iris(return_X_y=True)
-    svc = LinearSVC(tol=1e-16, max_iter=3_000, loss="hinge").fit(X, y)
+    svc = LinearSVC(tol=1e-16, max_iter=3_000, multi_class="crammer_singer").fit(X, y)
     assert svc.stop_reason_ in ("gap", "stalled", "rounding")
     assert svc.gap_ <= 1e-9
 
@@ -196,7 +197,8 @@ def test_tight_tolerances_end_with_the_bounds_reached():
 @pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 0, 2, 1]])
 def test_free_intercepts_at_extreme_scales(scale, C, y):
     X = scale * np.eye(4)
-    svc = LinearSVC(C=C, penalize_intercept=False, max_iter=500, loss="hinge").fit(X, y)
+    joint = {"multi_class": "crammer_singer"} if len(set(y)) > 2 else {"loss": "hinge"}
+    svc = LinearSVC(C=C, penalize_intercept=False, max_iter=500, **joint).fit(X, y)
     # in long double: where scores of 1 are sums of a large and a small number, F is dominated by rounding
     W, b = svc.coef_.astype(np.longdouble), svc.intercept_.astype(np.longdouble)
     scores = X @ W.T + b
@@ -231,7 +233,7 @@ def test_free_intercept_with_class_weights(weights):
 def test_no_scale_ends_without_a_statement(C, scale):
     X, y = load_iris(return_X_y=True)
     for kind in ({}, {"fit_intercept": False}, {"penalize_intercept": False}):
-        svc = LinearSVC(C=C, max_iter=60, **kind, loss="hinge").fit(scale * X, y)
+        svc = LinearSVC(C=C, max_iter=60, multi_class="crammer_singer", **kind).fit(scale * X, y)
         F = multiclass_objective(
             svc.coef_, svc.intercept_, scale * X, y, C, penalize_intercept=svc.penalize_intercept
         )

@@ -101,7 +101,10 @@ def test_scores_are_those_of_the_library(run, fitted, files, problems):
 
 def test_probabilities_are_those_of_the_library(run, fitted, files, problems, tmp_path):
     model, path = tmp_path / "logistic.safetensors", files["several classes"]
-    assert run("fit", path, "--loss", "logistic", "--output", model).code == 0
+    assert (
+        run("fit", path, "--loss", "logistic", "--multi-class", "multinomial", "-o", model).code
+        == 0
+    )
     head, *lines = run("predict", model, path, "--probabilities").out.splitlines()
     assert head == "# 1 2 3 4"
     expected = maxmargin.load(model).predict_proba(problems["X"])

@@ -75,7 +75,10 @@ def objective(ours, W, b, X, y):
     scores = X @ W.T + b
     if isinstance(ours, maxmargin.LinearSVR):
         losses = np.maximum(np.abs(scores[:, 0] - y) - ours.epsilon, 0.0)
-    elif len(W) > 1 and ours.multi_class != "ovr":
+    elif ours.multi_class == "crammer_singer":
+        if len(W) == 1:  # of two vectors, each other's negative
+            W, b = np.vstack([-W, W]) / 2.0, np.r_[-b, b] / 2.0
+            scores = X @ W.T + b
         own = np.searchsorted(ours.classes_, y)
         margins = scores - scores[np.arange(len(y)), own][:, None] + 1.0
         margins[np.arange(len(y)), own] = 0.0
@@ -83,7 +86,7 @@ def objective(ours, W, b, X, y):
     else:
         signs = np.where(y[:, None] == ours.classes_[-len(W) :], 1.0, -1.0)
         losses = np.maximum(1.0 - signs * scores, 0.0)
-    if ours.loss.startswith("squared"):
+    if ours.loss.startswith("squared") and getattr(ours, "multi_class", "") != "crammer_singer":
         losses = losses**2
     multipliers = getattr(ours, "class_weight", None) or {}
     weight = np.array([multipliers.get(label, 1.0) for label in y.tolist()])

@@ -1,4 +1,4 @@
-"""``maxmargin.accel``: an unchanged script gets the same models, and its pickles need nothing of this library."""
+"""``maxmargin.accel``: an unchanged script gets the same models, whose pickles load without this library."""
 
 from __future__ import annotations
 

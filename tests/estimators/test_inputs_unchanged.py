@@ -217,8 +217,8 @@ CHOICES = [int(TARGET[own].argmax()) for own in FOURS]
 TIGHT = {"tol": 1e-4}
 MODELS = {
     "LinearSVC": plain(maxmargin.LinearSVC(**TIGHT, loss="hinge"), BINARY),
-    "LinearSVC 3": plain(maxmargin.LinearSVC(**TIGHT, loss="hinge"), THREE),
-    "LinearSVC smooth": plain(maxmargin.LinearSVC(loss="logistic", **TIGHT), THREE),
+    "LinearSVC 3": plain(maxmargin.LinearSVC(**TIGHT, multi_class="crammer_singer"), THREE),
+    "LinearSVC smooth": plain(maxmargin.LogisticRegression(**TIGHT), THREE),
     "LinearSVCCV": plain(maxmargin.LinearSVCCV(Cs=[0.1], cv=2, **TIGHT, loss="hinge"), BINARY),
     "LinearSVR": plain(maxmargin.LinearSVR(**TIGHT), TARGET),
     "MeasureSVC": plain(maxmargin.MeasureSVC("f1", **TIGHT), BINARY),

@@ -27,6 +27,7 @@ from maxmargin import (
     LinearSVC,
     LinearSVCCV,
     LinearSVR,
+    LogisticRegression,
     MeasureSVC,
     OneClassSVM,
     RankSVM,
@@ -92,7 +93,10 @@ CASES: dict[str, Any] = {
     "three classes": lambda: LinearSVC(loss="hinge").fit(*three()),
     "search": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="hinge").fit(*three()),
     "logistic": lambda: LinearSVC(loss="logistic").fit(*two()),
-    "multinomial": lambda: LinearSVCCV(Cs=[0.1, 1.0], cv=2, loss="logistic").fit(*three()),
+    "multinomial": lambda: LinearSVCCV(
+        Cs=[0.1, 1.0], cv=2, loss="logistic", multi_class="multinomial"
+    ).fit(*three()),
+    "LogisticRegression": lambda: LogisticRegression().fit(*three()),
     "logistic, one-vs-rest": lambda: LinearSVC(loss="logistic", multi_class="ovr").fit(*three()),
     "F1": lambda: MeasureSVC("f1").fit(*two()),
     "regression": lambda: LinearSVR().fit(two()[0], two()[0][:, 0] + two()[1]),

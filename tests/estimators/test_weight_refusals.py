@@ -55,7 +55,10 @@ def test_what_is_no_prior(make, match):
         ({"nonpositive": ["age"]}, "nonpositive contains 'age', "),
         ({"fixed": {0: np.nan}}, "finite number"),
         ({"fixed": {0: [1.0, 2.0]}}, "finite number"),
-        ({"nonnegative": [0], "cost": [[0, 1], [2, 0]]}, "class_weight instead of cost"),
+        (
+            {"nonnegative": [0], "cost": [[0, 1], [2, 0]], "multi_class": "crammer_singer"},
+            "class_weight instead of cost",
+        ),
     ],
 )
 def test_what_does_not_fit_the_features(params, match):

@@ -8,6 +8,7 @@ from tests.fuzz import (
     grid,
     kernel,
     kernel_scores,
+    logistic,
     measure,
     path,
     rank,
@@ -25,7 +26,7 @@ from tests.fuzz import (
 )
 
 #: linear estimators and the risks below them
-LINEAR: list[ModuleType] = [svc, svr, measure, rank, scores, path, grid, stream]
+LINEAR: list[ModuleType] = [svc, logistic, svr, measure, rank, scores, path, grid, stream]
 
 #: sequences, structured outputs, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = [

@@ -232,8 +232,8 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "blocks": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks"), loss="hinge"), X, BINARY),
     "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5), loss="hinge"), X, BINARY),
     "free intercept": (
-        LinearSVC(tol=1e-4, solver=_PLANES, penalize_intercept=False, loss="hinge"), X, BINARY,
-    ),  # fmt: skip
+        LinearSVC(loss="hinge", tol=1e-4, solver=_PLANES, penalize_intercept=False), X, BINARY,
+    ),
     "free coordinates": (
         LinearSVC(tol=1e-6, solver=DualCoordinate(), penalize_intercept=False, loss="hinge"), X, BINARY,
     ),
@@ -241,7 +241,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "prior": (LinearSVC(tol=1e-4, prior=GaussianPrior(np.ones(6)), loss="hinge"), X, BINARY),
     "coordinate": (LinearSVC(C=5, tol=1e-6, solver=DualCoordinate(), loss="hinge"), X, BINARY),
     "stages": (LinearSVC(C=100, tol=1e-4, solver=DualCoordinate(), loss="hinge"), X, BINARY),
-    "classes": (LinearSVC(tol=1e-5, solver=DualCoordinate(), loss="hinge"), X, Y),
+    "classes": (LinearSVC(tol=1e-5, solver=DualCoordinate(), multi_class="crammer_singer"), X, Y),
     "stream": (LinearSVC(tol=1e-4, solver=DualCoordinate(max_cached=20), loss="hinge"), X, BINARY),
     "newton": (LinearSVC(tol=1e-6, solver=Newton(), loss="hinge"), X, BINARY),
     "smooth": (LinearSVC(tol=1e-9, loss="squared_hinge", solver=Newton()), X, BINARY),

@@ -22,7 +22,7 @@ from tests.referees.attained import best_point
 from maxmargin import LinearSVCCV
 
 NAME = "LinearSVCCV"
-TAKEN = ("tol", "loss", "fit_intercept", "intercept_scaling", "penalize_intercept")
+TAKEN = ("tol", "loss", "multi_class", "fit_intercept", "intercept_scaling", "penalize_intercept")
 
 
 def draw(rng: np.random.Generator) -> Case:
@@ -31,10 +31,8 @@ def draw(rng: np.random.Generator) -> Case:
     while "cost" in case.kind:
         case = svc.draw(rng)
     data = {**case.data, "also": ""}
-    y, n = np.asarray(data["y"]), len(data["y"])
+    n = len(data["y"])
     params = {k: v for k, v in data["params"].items() if k in TAKEN}
-    if len(np.unique(y)) > 2 and params.get("loss") == "squared_hinge":
-        params.pop("loss")
     decades = (-4, 6) if data["tame"] else (-8, 8)
     params["Cs"] = [wild.power(rng, *decades) for _ in range(int(rng.integers(1, 4)))]
     if not data["tame"] and wild.chance(rng, 0.5):
@@ -44,7 +42,7 @@ def draw(rng: np.random.Generator) -> Case:
         params["max_iter"] = 100  # cells have no time limit, and each step of a hard one is slow
     fold = rng.integers(0, 2, n)
     data |= {"params": params, "fold": fold, "sample_weight": None}
-    loss = params.get("loss", "hinge")
+    loss = params.get("multi_class", params.get("loss", "squared_hinge"))
     return replace(case, family=NAME, kind=f"{loss}{'/tame' if data['tame'] else ''}", data=data)
 
 
@@ -67,7 +65,7 @@ def run(case: Case) -> Outcome:
     X, y = wild.given(data["X"], data["stored"]), data["y"]
     with watched():
         try:
-            search = LinearSVCCV(cv=cv, **data["params"], loss="hinge").fit(X, y)
+            search = LinearSVCCV(cv=cv, **data["params"]).fit(X, y)
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)
     found: list[Finding] = []

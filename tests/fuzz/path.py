@@ -34,9 +34,7 @@ def run(case: Case) -> Outcome:
     with watched() as caught:
         try:
             params = linear.arguments(case)
-            path = svc_path(
-                X, y, data["Cs"], sample_weight=data["sample_weight"], **params, loss="hinge"
-            )
+            path = svc_path(X, y, data["Cs"], sample_weight=data["sample_weight"], **params)
         except (ValueError, TypeError) as error:
             return linear.refused(case, error)
     found: list[Finding] = []

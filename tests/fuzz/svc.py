@@ -35,10 +35,10 @@ def draw(rng: np.random.Generator) -> Case:
     params = wild.settings(rng, tame)
     wild.intercept(rng, params)
     kind = variant
-    if "squared" in variant:
-        params["loss"] = "squared_hinge"
-    if "ovr" in variant:
-        params["multi_class"] = "ovr"
+    if variant in ("hinge", "ovr"):  # the default is the squared hinge loss, one-vs-rest
+        params["loss"] = "hinge"
+    if variant == "joint":
+        params["multi_class"] = "crammer_singer"
     if "cost" in variant:
         cost = (
             wild.power(rng, -2, 2) * rng.random((classes, classes))
@@ -61,9 +61,14 @@ def draw(rng: np.random.Generator) -> Case:
         columns = classes if classes > 2 else 1
         kind += "+" + wild.about_weights(rng, params, d, tame, columns)
     # a fifth of the problems, without another draw: test_found.py names problems by their numbers
-    if "cost" not in variant and zlib.crc32(np.ascontiguousarray(X).tobytes()) % 5 == 1:
+    checksum = zlib.crc32(np.ascontiguousarray(X).tobytes())
+    if "cost" not in variant and checksum % 5 == 1:
         params["loss"] = "logistic"
+        if variant == "joint":
+            params["multi_class"] = "multinomial"
         kind = kind.replace(" squared", "").replace(variant.split()[0], LOGISTIC[variant], 1)
+    elif kind == "hinge" and checksum % 7 == 1:
+        params["multi_class"], kind = "crammer_singer", "joint of two"
     solver = str(params.get("solver", "auto")).removesuffix("()").lower()
     data = {
         "X": X,
@@ -97,13 +102,11 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
     k, X = len(classes), linear.features(case)
     n, d = np.asarray(data["X"]).shape
     width = X.shape[1]
-    cost = params.get("C", 1.0) * sample_weights(case, classes, codes)
-    W = linear.weights_of(case, fitted)
-    logistic = params.get("loss", "hinge") == "logistic"
-    kind, demand = (LogProgram, 0.0) if logistic else (Program, 1.0)
-    squared = params.get("loss", "hinge") == "squared_hinge"
-    joint = "cost" in params or (k > 2 and not squared and params.get("multi_class") != "ovr")
-    if joint:
+    C, W = params.get("C", 1.0), linear.weights_of(case, fitted)
+    loss, together = params.get("loss", "squared_hinge"), params.get("multi_class", "ovr")
+    kind, demand = (LogProgram, 0.0) if loss == "logistic" else (Program, 1.0)
+    if together == "crammer_singer" or (together == "multinomial" and k > 2):
+        cost = C * sample_weights(case, classes, codes)
         table = params.get("cost", demand * (1.0 - np.eye(k)))
         A, h, group = joint_terms(X, codes, table)
         if k == 2:
@@ -115,13 +118,15 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
         sign = np.where(codes == label, 1.0, -1.0)
         A[at * n : (at + 1) * n, at * width : (at + 1) * width] = -sign[:, None] * X
     times = len(problems)
+    # one-vs-rest: the weight of a class is for its own samples in its own problem
+    weights = [sample_weights(case, classes, codes, None if k == 2 else own) for own in problems]
     program = kind(
         **norm_of(params, d, times, width),
         A=A,
         h=np.full(n * times, demand),
         group=np.arange(n * times),
-        cost=np.tile(cost, times),
-        squared=squared,
+        cost=C * np.concatenate(weights),
+        squared=loss == "squared_hinge",
     )
     return program, W.ravel()
 
@@ -148,17 +153,20 @@ def joint_terms(X: Array, codes: Array, table: Array) -> tuple[Array, Array, Any
     return np.array(A), np.array(h), np.array(group)
 
 
-def sample_weights(case: Case, classes: Array, codes: Array) -> Array:
-    """Weights of samples times those of their classes."""
+def sample_weights(case: Case, classes: Array, codes: Array, only: int | None = None) -> Array:
+    """Weights of samples times those of their classes, or of one class only."""
     data = case.data
     s = np.ones(len(codes)) if data["sample_weight"] is None else np.asarray(data["sample_weight"])
     factors = data["params"].get("class_weight")
     if factors is None:
         return s
     if factors == "balanced":
-        counts = np.bincount(codes)
-        return s * (len(codes) / (len(classes) * counts))[codes]
-    return s * np.array([factors.get(int(c), 1.0) for c in classes])[codes]
+        by_class = len(codes) / (len(classes) * np.bincount(codes))
+    else:
+        by_class = np.array([factors.get(int(c), 1.0) for c in classes])
+    if only is not None:
+        by_class = np.where(np.arange(len(classes)) == only, by_class, 1.0)
+    return s * by_class[codes]
 
 
 def run(case: Case) -> Outcome:

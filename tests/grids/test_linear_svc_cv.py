@@ -319,7 +319,7 @@ def test_an_iteration_limit_leaves_true_bounds() -> None:
 def test_errors_say_what_to_do(params: dict[str, Any], text: str) -> None:
     X, y = cancer()
     with pytest.raises(ValueError, match=text):
-        LinearSVCCV(**params, loss="hinge").fit(X, y)
+        LinearSVCCV(**params).fit(X, y)
 
 
 def test_without_refit_there_is_nothing_to_predict_with() -> None:

@@ -58,7 +58,12 @@ FITS = {
         CLASSES,
         WEIGHT,
     ),
-    "rows": (LinearSVC(solver=ROWS, max_iter=30, loss="hinge"), sp.csr_matrix(X), CLASSES, WEIGHT),
+    "rows": (
+        LinearSVC(solver=ROWS, max_iter=30, multi_class="crammer_singer"),
+        sp.csr_matrix(X),
+        CLASSES,
+        WEIGHT,
+    ),
     "one against the rest": (
         LinearSVC(solver=ROWS, multi_class="ovr", max_iter=9, loss="hinge"),
         X,

@@ -46,7 +46,11 @@ def written(folder: Path, labels: str, rows: Any = X) -> data.Dataset:
 @pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
 def test_classes_are_those_of_samples_in_memory(tmp_path, where, labels, rows):
     there, y = written(tmp_path / "rows", labels, rows), LABELS[labels]
-    svc = LinearSVC(C=1e-2, loss="logistic").fit(rows, y).set_params(**where)
+    svc = (
+        LinearSVC(C=1e-2, loss="logistic", multi_class="multinomial")
+        .fit(rows, y)
+        .set_params(**where)
+    )
     for method in ("decision_function", "predict", "predict_proba", "predict_log_proba"):
         call, out = getattr(svc, method), tmp_path / f"{method}.npy"
         assert np.array_equal(call(there), call(rows))

@@ -45,12 +45,8 @@ def test_free_intercepts_on_a_path_keep_bounds_of_their_own_C():
         X = np.c_[X, rng.normal(size=(n0 + n1, 1))]
         y = np.r_[np.zeros(n0), np.ones(n1)]
         common = {"loss": "squared_hinge", "penalize_intercept": False}
-        _, svc = svc_path(X, y, [1e-5, 1e3], max_iter=4, **common, loss="hinge")
-        best = (
-            LinearSVC(C=1e3, tol=1e-8, solver=CuttingPlane(), **common, loss="hinge")
-            .fit(X, y)
-            .objective_
-        )
+        _, svc = svc_path(X, y, [1e-5, 1e3], max_iter=4, **common)
+        best = LinearSVC(C=1e3, tol=1e-8, solver=CuttingPlane(), **common).fit(X, y).objective_
         assert np.isfinite(svc.lower_bound_)
         false += svc.lower_bound_ > best * (1.0 + 1e-9)
     assert false == 0

@@ -301,7 +301,7 @@ def test_an_interrupt_between_two_rounds_leaves_weights_and_true_bounds(monkeypa
 def test_what_blocks_are_not_for_is_refused():
     X, y, _ = rows(10, n=60)
     with pytest.raises(TypeError, match=r"one per class.*leave out blocks=.*'ovr'"):
-        LinearSVC(solver=BLOCKS, loss="hinge").fit(X, np.arange(60) % 3)
+        LinearSVC(solver=BLOCKS, multi_class="crammer_singer").fit(X, np.arange(60) % 3)
     with pytest.raises(TypeError, match="unpenalized intercept"):
         LinearSVC(solver=BLOCKS, penalize_intercept=False, loss="hinge").fit(X, y)
     with pytest.raises(TypeError, match="single rows"):

@@ -108,16 +108,17 @@ def batches(n_batches=6, size=300, seed=0, labels=("no", "yes")):
 @pytest.mark.parametrize(
     "params",
     [
+        {"multi_class": "crammer_singer"},
         {},
-        {"loss": "squared_hinge"},
-        {"multi_class": "ovr"},
-        {"fit_intercept": False, "class_weight": {"a": 2.0}},
+        {"loss": "hinge"},
+        {"multi_class": "crammer_singer", "fit_intercept": False, "class_weight": {"a": 2.0}},
+        {"class_weight": {"a": 2.0}},
     ],
-    ids=["joint", "squared", "ovr", "weights"],
+    ids=["joint", "squared", "ovr", "weights", "ovr weights"],
 )
 def test_partial_fit_and_verify(params):
     labels = ("a", "b", "c")
-    svc = LinearSVC(C=0.05, max_support=60, **params, loss="hinge")
+    svc = LinearSVC(C=0.05, max_support=60, **params)
     for X, y, weight in batches(labels=labels):
         svc.partial_fit(X, y, classes=labels, sample_weight=weight)
         assert (svc.objective_, svc.gap_, svc.converged_) == (np.inf, np.inf, False)
@@ -125,7 +126,7 @@ def test_partial_fit_and_verify(params):
     assert svc.n_seen_ == 1800
     assert svc.n_iter_ == len(svc.history_) == 6
     X, y, weight = (np.concatenate(part) for part in zip(*batches(labels=labels), strict=True))
-    best = LinearSVC(C=0.05, tol=1e-5, **params, loss="hinge").fit(X, y, weight)
+    best = LinearSVC(C=0.05, tol=1e-5, **params).fit(X, y, weight)
     assert svc.lower_bound_ <= best.objective_
     lower = svc.lower_bound_
     for data in ((list(batches(labels=labels)),), (X, y, weight)):

@@ -52,9 +52,9 @@ def problem(kind, seed=0, n=300, d=6):
     scores = X @ rng.normal(size=(d, 3)) + rng.normal(size=(n, 3))
     weight = rng.uniform(0.2, 2.0, n) * (rng.random(n) > 0.1)
     if kind == "classes":
-        return X, scores.argmax(axis=1), weight, {}
+        return X, scores.argmax(axis=1), weight, {"multi_class": "crammer_singer"}
     if kind == "costs":
-        return X, scores.argmax(axis=1), weight, {"cost": COST}
+        return X, scores.argmax(axis=1), weight, {"cost": COST, "multi_class": "crammer_singer"}
     y = np.where(scores[:, 0] > 0, 1, -1)
     return X, y, weight, {"loss": kind}
 
@@ -68,9 +68,9 @@ def test_agrees_with_rows_in_memory_and_with_cutting_planes(kind, sparse):
     X, y, weight, params = problem(kind)
     data = sp.csr_matrix(X) if sparse else X
     options = {"C": 0.3, "tol": 1e-4, **params}
-    planes = LinearSVC(solver=CuttingPlane(), **options, loss="hinge").fit(X, y, weight)
-    memory = LinearSVC(solver=DualCoordinate(), **options, loss="hinge").fit(X, y, weight)
-    stream = LinearSVC(solver=DualCoordinate(max_cached=40), **options, loss="hinge")
+    planes = LinearSVC(solver=CuttingPlane(), **options).fit(X, y, weight)
+    memory = LinearSVC(solver=DualCoordinate(), **options).fit(X, y, weight)
+    stream = LinearSVC(solver=DualCoordinate(max_cached=40), **options)
     stream.fit(Elsewhere(data), y, weight)
     fits = (planes, memory, stream)
     assert all(fit.converged_ and fit.gap_ <= 1e-4 for fit in fits)
@@ -81,7 +81,7 @@ def test_agrees_with_rows_in_memory_and_with_cutting_planes(kind, sparse):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_converges_with_true_bounds_and_a_bounded_cache(kind):
     X, y, weight, params = problem(kind, n=200)
-    best = LinearSVC(C=0.3, tol=1e-6, **params, loss="hinge").fit(X, y, weight)
+    best = LinearSVC(C=0.3, tol=1e-6, **params).fit(X, y, weight)
     records = []
     solver = DualCoordinate(max_cached=10)
     svc = LinearSVC(C=0.3, solver=solver, callbacks=[records.append], **params)

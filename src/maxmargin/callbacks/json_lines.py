@@ -25,11 +25,11 @@ class JsonLines:
     Examples
     --------
     >>> import json, pathlib, tempfile
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_breast_cancer
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.callbacks import JsonLines
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.jsonl"
-    >>> est = LinearSVC(callbacks=[JsonLines(path)]).fit(*load_iris(return_X_y=True))
+    >>> est = LinearSVC(callbacks=[JsonLines(path)]).fit(*load_breast_cancer(return_X_y=True))
     >>> records = [json.loads(line) for line in path.read_text().splitlines()]
     >>> len(records) == est.n_iter_, records[-1]["gap"] <= 1e-3
     (True, True)

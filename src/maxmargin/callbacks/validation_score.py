@@ -36,11 +36,11 @@ class ValidationScore:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.model_selection import train_test_split
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.callbacks import ValidationScore
-    >>> X, X_val, y, y_val = train_test_split(*load_iris(return_X_y=True), random_state=0)
+    >>> X, X_val, y, y_val = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
     >>> watch = ValidationScore(X_val, y_val)
     >>> est = LinearSVC(callbacks=[watch]).fit(X, y)
     >>> len(watch.scores) == est.n_iter_, watch.scores[-1][1] > 0.9

@@ -53,10 +53,10 @@ class Checkpoint:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_breast_cancer
     >>> from maxmargin import Checkpoint, LinearSVC
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "fit.checkpoint"
-    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = load_breast_cancer(return_X_y=True)
     >>> svc = LinearSVC(checkpoint=Checkpoint(path, seconds=10), max_iter=3).fit(X, y)
     >>> svc.stop_reason_
     'max_iter'
