@@ -19,7 +19,8 @@ WORDS = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["A", "B"], ["B", "A"]] * 5
 #: for every estimator: the arguments of its constructor, and those of fit
 ESTIMATORS = dict.fromkeys(
     (
-        *("KernelSVC", "KernelSVR", "LinearSVC", "LinearSVCCV", "LinearSVR", "MeasureSVC"),
+        *("KernelSVC", "KernelSVR", "LinearSVC", "LinearSVCCV", "LinearSVR"),
+        *("LogisticRegression", "MeasureSVC"),
         *("OneClassSVM", "RankSVM"),
     ),
     ((), (X, Y)),
@@ -37,6 +38,9 @@ POSITIVE = (0.0, -1.0, float("nan"), float("inf"), True, "1", None, [1.0])
 INTEGER = (-5, 10.5, True, "2")
 #: values that a parameter cannot have, in any estimator
 WRONG = {
+    "penalty": ("l1", "elasticnet", None, 2),
+    "l1_ratio": (0.5, 1, "0", True),
+    "dual": ("yes", None, 2),
     "C": (*POSITIVE, 1e300, 10**400),
     "Cs": (0, -1, 5.0, True, "x", [], [0.0, 1.0], [1.0, float("nan")], None),
     "tol": (2, 0, -1e-3, float("nan"), True, "x", None),

@@ -147,7 +147,9 @@ SHARED: Mapping[str, Constraint] = {
     ),
     "l1_ratio": Constraint(
         ("0, because the only penalty here is the squared norm",),
-        lambda value: value is None or (is_integer(value) or isinstance(value, float)) and value == 0,
+        lambda value: (
+            value is None or ((is_integer(value) or isinstance(value, float)) and value == 0)
+        ),
     ),
     "dual": one_of("auto") | BOOL,
     "C": number(f"a positive number up to {LARGEST_C:g}", lambda value: 0 < value <= LARGEST_C),
