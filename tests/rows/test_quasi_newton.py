@@ -22,6 +22,7 @@ LOSSES: dict[str, ScoreLoss] = {
     "one-vs-rest": OneVsRestSquaredHinge(4),
     "squared hinge": SquaredHinge(),
 }
+TOGETHER = {"logistic": "multinomial", "squared_hinge": "ovr"}
 
 
 def problem(name: str, seed: int = 0, *, dtype: Any = np.float64, n: int = 150) -> Any:
@@ -73,8 +74,9 @@ def test_the_optimum_of_newtons_method(loss: str, options: dict[str, Any]) -> No
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 6))
     y = (X @ rng.normal(size=(6, 4)) + rng.normal(size=(200, 4))).argmax(axis=1)
-    own = LinearSVC(C=3.0, loss=loss, tol=1e-8, **options).fit(X, y)
-    other = LinearSVC(C=3.0, loss=loss, tol=1e-8, solver=Newton(), **options).fit(X, y)
+    options = {"loss": loss, "multi_class": TOGETHER[loss], "tol": 1e-8, **options}
+    own = LinearSVC(C=3.0, **options).fit(X, y)
+    other = LinearSVC(C=3.0, solver=Newton(), **options).fit(X, y)
     assert own.converged_
     assert own.lower_bound_ <= other.objective_ * (1 + 1e-12)
     assert other.lower_bound_ <= own.objective_ * (1 + 1e-12)
@@ -89,7 +91,7 @@ def test_float32_reaches_tolerances_beyond_its_own_precision() -> None:
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(500, 20)).astype(np.float32), rng.integers(0, 3, 500)
     for loss in ("logistic", "squared_hinge"):
-        svc = LinearSVC(C=1.0, loss=loss, tol=1e-10).fit(X, y)
+        svc = LinearSVC(C=1.0, loss=loss, multi_class=TOGETHER[loss], tol=1e-10).fit(X, y)
         assert svc.converged_
         assert svc.history_[-1]["method"] == "quasi-newton"
 
