@@ -1,6 +1,6 @@
 """LinearSVC compared to scikit-learn's LinearSVC (LIBLINEAR): problems x C over five decades x precisions.
 
-Ours is ``LinearSVC(C, tol=eps)`` with default parameters: the time until the *certified* gap is eps,
+Ours is ``LinearSVC(C=C, loss="hinge", tol=eps)``: the time until the *certified* gap is eps,
 including the certificate. Theirs is ``LinearSVC(loss="hinge")``, with ``multi_class="crammer_singer"`` for
 several classes: the same objective. Its tolerance is the loosest of a ladder for which F, recomputed from the
 weights by independent code, is at most F_best (1 + eps), where F_best is the smallest F that any fit of that
