@@ -173,7 +173,14 @@ def test_two_classes_with_costs_return_the_weights_that_were_evaluated():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(27, 2)) * [3e10, 5e3]
     y, C, cost = rng.integers(0, 2, 27), 2e9, np.array([[0.0, 6.6e-4], [4.8e-4, 0.0]])
-    svc = LinearSVC(C=C, multi_class="crammer_singer", cost=cost, solver=CuttingPlane(), max_iter=40, fit_intercept=False)
+    svc = LinearSVC(
+        C=C,
+        multi_class="crammer_singer",
+        cost=cost,
+        solver=CuttingPlane(),
+        max_iter=40,
+        fit_intercept=False,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svc.fit(X, y)

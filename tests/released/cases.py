@@ -20,6 +20,7 @@ from maxmargin import (
     LatentStructuredSVM,
     LinearSVC,
     LinearSVR,
+    LogisticRegression,
     MeasureSVC,
     OneClassSVM,
     RankSVM,
@@ -70,9 +71,9 @@ def _rows(fit: Callable[[], Any]) -> Case:
 #: every estimator that can be saved, in the main forms of its files
 CASES: dict[str, Case] = {
     "linear_svc": _rows(
-        lambda: LinearSVC(
-            C=1.0, tol=1e-3, solver=CuttingPlane(), class_weight={"ä": 2.0}, loss="hinge"
-        ).fit(X, TEXTS)
+        lambda: LinearSVC(C=1.0, tol=1e-3, solver=CuttingPlane(), class_weight={"ä": 2.0}).fit(
+            X, TEXTS
+        )
     ),
     "linear_svc_prior": _rows(
         lambda: LinearSVC(
@@ -80,7 +81,6 @@ CASES: dict[str, Case] = {
             tol=1e-3,
             prior=GaussianPrior(mean=np.ones(4), variance=2.0),
             fixed={1: 0.5},
-            loss="hinge",
         ).fit(X, Y)
     ),
     "linear_svc_stream": _rows(
@@ -91,6 +91,7 @@ CASES: dict[str, Case] = {
     "kernel_svr": _rows(lambda: KernelSVR(10.0, gamma=0.5).fit(X, TARGETS)),
     "one_class_svm": _rows(lambda: OneClassSVM(0.2, gamma=0.5).fit(X)),
     "linear_svr": _rows(lambda: LinearSVR(1.0, tol=AbsoluteGap(0.01)).fit(X, TARGETS)),
+    "logistic_regression": _rows(lambda: LogisticRegression(tol=1e-3).fit(X, TEXTS)),
     "measure_svc": _rows(lambda: MeasureSVC("f1", C=1.0, tol=1e-3).fit(X, SIGNS)),
     "rank_svm": _rows(lambda: RankSVM(C=1.0, tol=1e-3).fit(X, Y.astype(float))),
     "kernel_svc": _rows(lambda: KernelSVC(C=1.0, kernel="rbf", gamma=0.5, tol=1e-3).fit(X, Y)),

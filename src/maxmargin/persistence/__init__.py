@@ -263,7 +263,7 @@ def _read(
     if not isinstance(name, str) or name not in MODELS:
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
     model = MODELS[name]
-    params = read_params(model.cls, stored["params"])
     attributes, sizes = model.attributes(decoder.decode(tree, "the tree"))
+    params = read_params(model.cls, stored["params"], attributes)
     certificate = read_fields(stored["certificate"], CERTIFICATE, "the certificate", {})
     return model.cls, params, {**attributes, **certificate, "history_": []}, sizes
