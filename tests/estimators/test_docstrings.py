@@ -47,6 +47,7 @@ def named_columns():
 FITS = [
     ("LinearSVC", {}, lambda: (named_columns(), BINARY)),
     ("LinearSVR", {}, lambda: (named_columns(), ROWS[:, 0])),
+    ("LogisticRegression", {}, lambda: (named_columns(), BINARY)),
     ("MeasureSVC", {}, lambda: (named_columns(), BINARY)),
     ("RankSVM", {}, lambda: (named_columns(), BINARY == "yes")),
     ("KernelSVC", {"kernel": "linear"}, lambda: (named_columns(), BINARY)),

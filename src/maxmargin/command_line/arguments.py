@@ -81,7 +81,7 @@ _MODEL = """
 --kernel KERNEL             of KernelSVC: rbf, poly, sigmoid, linear
 --gamma GAMMA               of the kernel: a number, scale or auto
 --class-weight WEIGHTS      multipliers of C by class: balanced, or such as "1:2,-1:1"
---multi-class MULTI_CLASS   crammer_singer or ovr (one-vs-rest)
+--multi-class MULTI_CLASS   ovr (one-vs-rest), crammer_singer or multinomial
 --order ORDER:int           of SequenceTagger: 1 or 2 labels of history
 --no-intercept              leave out the constant feature
 --unpenalized-intercept     leave the intercept out of the norm

@@ -62,7 +62,11 @@ def _latent(estimator: Any) -> None:
 _SEARCH: dict[str, Any] = {"Cs": [0.1, 1.0], "cv": 2}
 #: what ``warm_up`` can compile
 TINY_FITS: dict[str, Callable[[], object]] = {
-    "LinearSVC": lambda: _unscaled(_both(maxmargin.LinearSVC(), _BINARY, _THREE)),
+    "LinearSVC": lambda: [
+        _unscaled(_both(maxmargin.LinearSVC(loss=loss, multi_class=kind), _BINARY, _THREE))
+        for loss, kind in (("squared_hinge", "ovr"), ("hinge", "ovr"), ("hinge", "crammer_singer"))
+    ],
+    "LogisticRegression": lambda: _both(maxmargin.LogisticRegression(), _BINARY, _THREE),
     "SequenceTagger": lambda: _tagger(maxmargin.SequenceTagger()),
     "SequenceTaggerCV": lambda: maxmargin.SequenceTaggerCV(**_SEARCH).fit(
         [[["a"], ["b"]]] * 4, [["X", "Y"]] * 4
