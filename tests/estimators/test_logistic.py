@@ -127,7 +127,7 @@ def test_other_losses_have_no_probabilities() -> None:
             {"loss": "logistic", "cost": 1.0 - np.eye(3)},
             "cost requires multi_class='crammer_singer'",
         ),
-        ({"loss": "logistic", "multi_class": "softmax"}, "'crammer_singer' or 'multinomial'"),
+        ({"loss": "logistic", "multi_class": "softmax"}, "'multinomial' or 'ovr'"),
     ],
 )
 def test_refusals_say_what_to_use(params: dict[str, Any], text: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.constraints import SHARED, of_class, one_of
+from maxmargin.estimators.constraints import SHARED, Constraint, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import linear_model
@@ -141,8 +141,14 @@ class LogisticRegression(Probabilities, LinearFit):
     """
 
     _same_as_auto = SAME_PROBLEM
-    # scikit-learn's other method, "liblinear", penalizes the intercept, like LinearSVC(loss="logistic")
-    _constraints = of_class(solver=one_of(*SAME_PROBLEM) | SHARED["solver"])
+    _constraints = of_class(
+        solver=one_of(*SAME_PROBLEM)
+        | SHARED["solver"]
+        | Constraint(
+            ("LinearSVC(loss='logistic'), which penalizes the intercept as 'liblinear' does",),
+            lambda value: False,
+        )
+    )
     # not parameters: without annotations, these are no fields
     loss = "logistic"
     multi_class = "multinomial"
