@@ -42,6 +42,12 @@ def _unscaled(estimator: Any) -> None:
         estimator.fit(X, target).predict(X)
 
 
+def _linear() -> None:
+    """The defaults, and the hinge losses."""
+    for loss, kind in (("squared_hinge", "ovr"), ("hinge", "ovr"), ("hinge", "crammer_singer")):
+        _unscaled(_both(maxmargin.LinearSVC(loss=loss, multi_class=kind), _BINARY, _THREE))
+
+
 def _tagger(estimator: Any) -> None:
     for X in (_SEQUENCES, [sp.csr_matrix(x) for x in _SEQUENCES], _WORDS):
         estimator.fit(X, _TAGS).predict(X)
@@ -62,10 +68,7 @@ def _latent(estimator: Any) -> None:
 _SEARCH: dict[str, Any] = {"Cs": [0.1, 1.0], "cv": 2}
 #: what ``warm_up`` can compile
 TINY_FITS: dict[str, Callable[[], object]] = {
-    "LinearSVC": lambda: [
-        _unscaled(_both(maxmargin.LinearSVC(loss=loss, multi_class=kind), _BINARY, _THREE))
-        for loss, kind in (("squared_hinge", "ovr"), ("hinge", "ovr"), ("hinge", "crammer_singer"))
-    ],
+    "LinearSVC": _linear,
     "LogisticRegression": lambda: _both(maxmargin.LogisticRegression(), _BINARY, _THREE),
     "SequenceTagger": lambda: _tagger(maxmargin.SequenceTagger()),
     "SequenceTaggerCV": lambda: maxmargin.SequenceTaggerCV(**_SEARCH).fit(
