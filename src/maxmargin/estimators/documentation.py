@@ -35,8 +35,10 @@ A parameter has the same meaning and the same default in all estimators, with th
 ``loss``
     The losses of each kind of problem have their own names and defaults.
 ``multi_class``
-    The alternative to "crammer_singer" is "ovr" in ``LinearSVC`` and "ovo" in ``KernelSVC``, as in their
-    counterparts in scikit-learn.
+    The alternative to "crammer_singer" is "ovr" in ``LinearSVC`` and "ovo" in ``KernelSVC``, and it is the
+    default, as in their counterparts in scikit-learn.
+``dual``
+    Without effect; "auto" in linear SVMs and False in ``LogisticRegression``, as in scikit-learn.
 ``kernel``
     "rbf" in ``KernelSVC``, as in scikit-learn. Structured models are linear by default (None).
 ``cost``
