@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 from tests.kernels.libsvm_method import ByLibsvm
 
 from maxmargin import KernelSVC, minimize
+from maxmargin.estimators.kernel import small_pairs
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 
@@ -77,7 +78,7 @@ def test_pairs_that_were_cut_short_are_told_of():
 
 
 def test_the_overhead_is_linear_in_the_number_of_pairs(monkeypatch):
-    """Of each pair one record is copied at a time, and the certificate is stored once."""
+    """Small pairs are solved in one call, others one by one; the certificate is stored once."""
     kept = []
     keep = KernelSVC._keep
     monkeypatch.setattr(
@@ -85,7 +86,14 @@ def test_the_overhead_is_linear_in_the_number_of_pairs(monkeypatch):
     )
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(8), 3)
-    svc = KernelSVC().fit(rng.normal(size=(24, 2)) + y[:, None], y)
+    X = rng.normal(size=(24, 2)) + y[:, None]
+    svc = KernelSVC(max_iter=1000).fit(X, y)
     assert kept == [28]
     assert svc.converged_
     assert len(svc.history_) >= 28
+    calls, solve = [], small_pairs.solve_pairs
+    monkeypatch.setattr(small_pairs, "solve_pairs", lambda *args: (calls.append(0), solve(*args)))
+    monkeypatch.setattr(KernelSVC, "_minimize", None)
+    svc = KernelSVC().fit(X, y)
+    assert (len(calls), kept[1:], len(svc.history_), svc.converged_) == (1, [1], 1, True)
+    assert svc.kernel_values_ == 24**2

@@ -117,10 +117,10 @@ def _move(
 def _place(best: Float32Array, chunk: npt.NDArray[np.int32]) -> int:
     """The position of the maximum of all lanes; -1 if none exceeds the initial value."""
     t = 0
-    for s in range(LANES):
+    for s in range(len(best)):
         if best[s] > best[t]:
             t = s
-    return chunk[t] * LANES + t if chunk[t] >= 0 else -1
+    return chunk[t] * len(best) + t if chunk[t] >= 0 else -1
 
 
 @inlined_maxima
@@ -159,7 +159,8 @@ def pair_steps(
     up, low = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
     for t in range(n):
         _free(b, lo, hi, t, up, low)
-    best, chunk = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.int32)
+    lanes = max(1, min(n, LANES))
+    best, chunk = np.empty(lanes, dtype=np.float32), np.empty(lanes, dtype=np.int32)
     n_chunks = (n + LANES - 1) // LANES
     best[:], chunk[:] = -np.inf, -1
     for k in range(n_chunks):
@@ -232,7 +233,8 @@ def single_steps(
     up, low = np.empty(n, dtype=np.float32), np.empty(n, dtype=np.float32)
     for t in range(n):
         _free(b, lo, hi, t, up, low)
-    best, chunk = np.empty(LANES, dtype=np.float32), np.empty(LANES, dtype=np.int32)
+    lanes = max(1, min(n, LANES))
+    best, chunk = np.empty(lanes, dtype=np.float32), np.empty(lanes, dtype=np.int32)
     n_chunks = (n + LANES - 1) // LANES
     least = np.float32(floor)
     steps, violation = 0, np.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from numbers import Real
@@ -43,6 +43,25 @@ __all__ = ["CertifiedEstimator", "with_callbacks"]
 HERE = ("threads", "processes")
 #: stop reasons that end the whole fit, also if it consists of several problems
 ENDING = ("interrupted", "callback", "max_seconds")
+
+
+class Solved(list[SolveResult]):
+    """Results of the problems of a fit that were solved before, and what the next one asks of them."""
+
+    def __init__(self, results: Iterable[SolveResult] = ()) -> None:
+        super().__init__()
+        #: seconds, and the first that ended the whole fit
+        self.elapsed = 0.0
+        self.ended: SolveResult | None = None
+        for result in results:
+            self.append(result)
+
+    def append(self, result: SolveResult) -> None:
+        """Add a result."""
+        super().append(result)
+        self.elapsed += result.history[-1].elapsed if result.history else 0.0
+        if self.ended is None and result.stop_reason in ENDING:
+            self.ended = result
 
 
 @documented
@@ -106,12 +125,13 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         w; these are evaluated.
         """
         stopping = stopping or stopping_rule(self.tol)
+        before = after if isinstance(after, Solved) else Solved(after)
         if keeping is None and getattr(self, "checkpoint", None) is not None:
             raise ValueError(
                 "checkpoint= is for one fit. Paths and cross-validation, whose fits start from each other, "
                 "write no checkpoints: leave it out, or fit the values of C one by one."
             )
-        seconds = _left(self.max_seconds, after)
+        seconds = None if self.max_seconds is None else max(0.0, self.max_seconds - before.elapsed)
         callbacks, predicting = watchers(self, len(after), stopping, seconds)
         with (
             _scikit_callbacks(self, fitted, data) as scikit,
@@ -123,7 +143,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
                 solver=solver,
                 regularizer=regularizer,
                 stopping=stopping,
-                max_iter=1 if any(r.stop_reason in ENDING for r in after) else self.max_iter,
+                max_iter=self.max_iter if before.ended is None else 1,
                 max_seconds=seconds,
                 callbacks=callbacks,
                 observer=joint_observer(self, predicting, fitted, scikit),
@@ -218,13 +238,6 @@ def _gap(results: Sequence[SolveResult]) -> float:
     if any(not np.isfinite(r.gap) for r in results):
         return float("inf")
     return relative_gap(sum(r.objective for r in results), sum(r.lower_bound for r in results))
-
-
-def _left(seconds: float | None, after: Sequence[SolveResult]) -> float | None:
-    """The rest of a time limit after these results."""
-    if seconds is None:
-        return None
-    return max(0.0, seconds - sum(r.history[-1].elapsed for r in after if r.history))
 
 
 def stopping_rule(tol: Any) -> StoppingRule:

@@ -12,6 +12,7 @@ errors to its upper bound and subtracts them from its lower bound.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +34,25 @@ class Rounding:
 
     def of_scores(self, coef: Array, intercept: Array | float = 0.0) -> float:
         """Error bound of a score, the largest over outputs (columns)."""
-        last = 2.0 * UNIT * (1.0 + float(np.max(np.abs(intercept), initial=0.0)))
-        return float(np.max(self._scores(coef), initial=0.0)) + last
+        m, sizes = np.count_nonzero(coef, axis=0), np.abs(coef).sum(axis=0)
+        last = self.of_intercept(float(np.max(np.abs(intercept), initial=0.0)))
+        return float(np.max(self.of_sums(m, sizes), initial=0.0)) + last
 
     def of_norm(self, coef: Array) -> float:
         """Error bound of half the squared norm, summed over outputs."""
-        sizes = np.abs(coef).sum(axis=0)
-        terms = (len(coef) + 2) * UNIT * self.largest * sizes
-        return float(np.sum(0.5 * sizes * (self._scores(coef) + terms)))
+        m, sizes = np.count_nonzero(coef, axis=0), np.abs(coef).sum(axis=0)
+        return float(np.sum(self.of_norms(len(coef), m, sizes)))
 
-    def _scores(self, coef: Array) -> Array:
-        m = np.count_nonzero(coef, axis=0)
-        sizes: Array = np.abs(coef).sum(axis=0)
+    @staticmethod
+    def of_intercept(b: Any) -> Any:
+        """What an intercept adds to the error bound of a score."""
+        return 2.0 * UNIT * (1.0 + np.abs(b))
+
+    def of_sums(self, m: Any, sizes: Any) -> Any:
+        """Error bounds of scores with ``m`` terms, whose coefficients have the absolute sum ``sizes``."""
         return (self.value + (m + 2) * UNIT * self.largest) * sizes
+
+    def of_norms(self, n: Any, m: Any, sizes: Any) -> Any:
+        """Error bounds of half the squared norms, for ``n`` coefficients of which ``m`` are not zero."""
+        terms = (n + 2) * UNIT * self.largest * sizes
+        return 0.5 * sizes * (self.of_sums(m, sizes) + terms)

@@ -42,6 +42,21 @@ class ClassProblem:
         return self.n_classes is None and not np.any(self.y != self.y[:1])
 
 
+@dataclass(slots=True, eq=False)
+class SmallPairs:
+    """Pairs that were solved at once, with LIBSVM's coefficients."""
+
+    #: one column for each row of the data
+    coef: Array
+    #: by pair, like ``done``
+    intercept: Array
+    done: Any
+    #: of all of them together; None if there are none
+    result: SolveResult | None = None
+    kernel_values: int = 0
+    interrupted: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
     """The functions of all problems over all rows they use, sorted by class and then ascending."""
@@ -64,7 +79,33 @@ def is_joint(kind: str, n_classes: int) -> bool:
     return n_classes > 2 and kind == "crammer_singer"
 
 
-def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[ClassProblem]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs(Sequence[ClassProblem]):
+    """The problems of all pairs of classes, made when they are asked for."""
+
+    #: rows of each class, ascending
+    members: list[IntArray]
+    pairs: list[tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, k: Any) -> Any:
+        i, j = self.pairs[k]
+        rows = np.concatenate([self.members[i], self.members[j]])
+        y = np.repeat([1.0, -1.0], [len(self.members[i]), len(self.members[j])])
+        order = np.argsort(rows)
+        return ClassProblem(rows[order], y[order], (i, j))
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of rows of each problem."""
+        counts = np.array([len(rows) for rows in self.members])
+        sizes: IntArray = counts[np.array(self.pairs)].sum(axis=1)
+        return sizes
+
+
+def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[ClassProblem] | Pairs:
     """The problems, without rows of weight zero."""
     some = np.flatnonzero(weight > 0.0)
     own = codes[some]
@@ -72,32 +113,37 @@ def parts(kind: str, codes: IntArray, weight: Array, n_classes: int) -> list[Cla
         return [ClassProblem(some, own, None, n_classes)]
     if n_classes == 2:  # the second class is the positive one
         return [ClassProblem(some, np.where(own == 1, 1.0, -1.0))]
-    out = []
-    for i, j in pairs(n_classes):
-        rows = some[(own == i) | (own == j)]
-        out.append(ClassProblem(rows, np.where(codes[rows] == i, 1.0, -1.0), (i, j)))
-    return out
+    ends = np.cumsum(np.bincount(own, minlength=n_classes))[:-1]
+    return Pairs(np.split(some[np.argsort(own, kind="stable")], ends), pairs(n_classes))
 
 
 def join(
-    found: Sequence[KernelSolution], split: Sequence[ClassProblem], codes: IntArray, K: int
+    found: dict[int, KernelSolution],
+    split: Sequence[ClassProblem],
+    codes: IntArray,
+    K: int,
+    small: SmallPairs | None = None,
 ) -> Expansion:
-    """One expansion from the solutions of the problems."""
-    used = [part.rows[fit.support] for part, fit in zip(split, found, strict=True)]
-    support = np.unique(np.concatenate(used))
-    support = support[np.argsort(codes[support], kind="stable")]
-    place = np.empty(len(codes), dtype=np.int64)
-    place[support] = np.arange(len(support))
-    first = split[0].pair is None
-    coef = np.zeros((found[0].coef.shape[1] if first else K - 1, len(support)))
-    for part, fit, rows in zip(split, found, used, strict=True):
+    """One expansion from the solutions of the problems, by their number, and of pairs solved at once."""
+    if small is not None:
+        coef, intercepts = small.coef, list(small.intercept[:, None])
+    else:
+        outputs = found[0].coef.shape[1] if split[0].pair is None else K - 1
+        coef, intercepts = np.zeros((outputs, len(codes))), [np.zeros(0)] * len(split)
+    used: Any = coef.any(axis=0)
+    for k, fit in found.items():
+        part = split[k]
+        rows = part.rows[fit.support]
+        used[rows], intercepts[k] = True, fit.intercept
         if part.pair is None:
-            coef[:, place[rows]] = fit.coef.T
+            coef[:, rows] = fit.coef.T
         else:
             i, j = part.pair
-            coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = fit.coef[:, 0]
+            coef[np.where(codes[rows] == i, j - 1, i), rows] = fit.coef[:, 0]
+    support = np.flatnonzero(used)
+    support = support[np.argsort(codes[support], kind="stable")]
     n_support = np.bincount(codes[support], minlength=K)
-    return Expansion(support, n_support, coef, np.concatenate([fit.intercept for fit in found]))
+    return Expansion(support, n_support, coef[:, support], np.concatenate(intercepts))
 
 
 def columns(K: int) -> list[IntArray]:

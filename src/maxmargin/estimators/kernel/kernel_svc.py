@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.base import ENDING, _seed, stopping_rule
+from maxmargin.estimators.base import Solved, _seed, stopping_rule
 from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.documentation import documented
+from maxmargin.estimators.kernel.auto import Automatic
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
+    Pairs,
+    SmallPairs,
     by_row,
     constant,
     interrupted,
@@ -30,6 +33,7 @@ from maxmargin.estimators.kernel.lowrank import check_landmarks
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.kernel.methods import METHODS
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
+from maxmargin.estimators.kernel.small_pairs import solve_small_pairs
 from maxmargin.estimators.linear.problem import class_factors, require_positive_weight
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.validation import (
@@ -40,6 +44,7 @@ from maxmargin.estimators.validation import (
     training,
 )
 from maxmargin.kernels import Kernel
+from maxmargin.solvers import KernelBlocks
 
 
 @documented
@@ -198,13 +203,23 @@ class KernelSVC(KernelDecision, KernelMachine):
         require_positive_weight(weight)
         check_landmarks(settings, weight)
         split = parts(self.multi_class, codes, weight, K)
-        draw = None
+        draw, small, found = None, None, {}
         if len(split) > 1:
             draw = np.random.default_rng(_seed(self.random_state)).random(len(codes))
-        work = sum(len(part.rows) ** 2 for part in split)
-        found: list[KernelSolution] = []
-        before: list[SolveResult] = []  # of these, only why and when they ended matters
-        for part in split:
+        if isinstance(split, Pairs) and self._at_once(settings, kernel):
+            small = solve_small_pairs(self, kernel, X, self.C * weight, split)
+        work = (
+            float((split.sizes**2).sum()) if isinstance(split, Pairs) else len(split[0].rows) ** 2
+        )
+        before = Solved()  # of these, only why and when they ended matters
+        if small is not None and small.result is not None:
+            before.append(small.result)
+        if small is not None and small.interrupted:
+            before.append(interrupted(True))
+        for k in range(len(split)):
+            if small is not None and small.done[k]:
+                continue
+            part = split[k]
             problem = KernelProblem(
                 kernel=kernel,
                 X=X if len(part.rows) == len(codes) else X[part.rows],
@@ -219,16 +234,27 @@ class KernelSVC(KernelDecision, KernelMachine):
                 draw=None if draw is None else draw[part.rows],
                 share=len(part.rows) ** 2 / work,
             )
-            found.append(self._answer(problem, part, before, settings))
-            last = found[-1].result
+            found[k] = self._answer(problem, part, before, settings)
+            last = found[k].result
             before.append(replace(last, history=last.history[-1:]))
-        self._take(found, split, classes, kernel, X)
+        self._take(found, split, small, classes, kernel, X)
         self.shape_fit_ = data.design.shape
 
+    def _at_once(self, settings: Any, kernel: Kernel) -> bool:
+        """Whether pairs of few rows are solved in one call. Iterations of single pairs, which callbacks
+        see and ``max_iter`` counts, and starting points require the solver's loop for each pair."""
+        watched = self.callbacks or getattr(self, "_skl_callbacks", None)
+        plain = self.max_iter is None and not self.warm_start and not watched
+        return (
+            plain
+            and isinstance(settings, Automatic | KernelBlocks)
+            and kernel.positive_semidefinite
+        )
+
     def _answer(
-        self, problem: KernelProblem, part: ClassProblem, before: list[SolveResult], settings: Any
+        self, problem: KernelProblem, part: ClassProblem, before: Solved, settings: Any
     ) -> KernelSolution:
-        stopped = next((r for r in before if r.stop_reason in ENDING), None)
+        stopped = before.ended
         of = part, problem.weight, self.C, self.fit_intercept
         if part.one_sided and (self.fit_intercept or not len(part.rows)):
             fitted = constant(*of)
@@ -256,19 +282,37 @@ class KernelSVC(KernelDecision, KernelMachine):
 
     def _take(
         self,
-        found: list[KernelSolution],
-        split: list[ClassProblem],
+        found: dict[int, KernelSolution],
+        split: Sequence[ClassProblem],
+        small: SmallPairs | None,
         classes: Classes,
         kernel: Kernel,
         X: Any,
     ) -> None:
         """Set the fitted attributes."""
         codes = classes.codes[:]
-        whole = join(found, split, codes, len(classes.names))
+        whole = join(found, split, codes, len(classes.names), small)
         self.classes_, self.n_support_ = classes.names, whole.n_support
         self._take_expansion(kernel, X, whole.support, whole.coef, whole.intercept)
-        results = [fit.result for fit in found]
+        fits, numbers = list(found.values()), list(found)
+        name, several = self._name(), 0
+        if small is not None and small.result is not None:
+            several = int(small.done.sum())
+            text = "exact: pairs of few rows" if name == "auto" else name
+            values = {"method_": text, "kernel_values_": small.kernel_values}
+            fits.insert(
+                0,
+                KernelSolution(
+                    small.result, codes[:0], whole.coef[:0], whole.intercept[:0], values
+                ),
+            )
+        results = [fit.result for fit in fits]
         self._keep(results)
+        self._ended += self._ended[:1] * (several - 1)
         self.certificate_ = weakest(results)
-        self._take_extras(joined_extras(found, self._name()))
+        extras = joined_extras(fits, name)
+        if several and isinstance(extras["method_"], list):
+            methods = dict(zip(numbers, extras["method_"][1:], strict=True))
+            extras["method_"] = [methods.get(k, text) for k in range(len(split))]
+        self._take_extras(extras)
         self._ready()
