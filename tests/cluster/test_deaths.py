@@ -13,8 +13,8 @@ from tests.cluster.conftest import wait_until, worker_pids
 from tests.cluster.shards import Part, count
 
 from maxmargin.core.summation import tree_sum
+from maxmargin.engines import RayEngine, ray_team
 from maxmargin.engines import ray as ray_engine
-from maxmargin.engines import ray_team
 
 
 def _expected(n):
@@ -120,6 +120,15 @@ def test_a_worker_that_dies_again_and_again_is_given_up(make_engine, tmp_path, m
     assert count(path) == 2
     for k in range(2):  # rare deaths are not counted together
         assert engine.reduce(Part.die, 1, str(tmp_path / str(k)), 3) == _expected(4)
+
+
+def test_a_cluster_without_machines_is_an_error_with_advice(machines, monkeypatch):
+    import ray
+
+    gone = [{**node, "Alive": False} for node in ray.nodes()]
+    monkeypatch.setattr(ray, "nodes", lambda: gone)
+    with pytest.raises(RuntimeError, match=r"no machine of the Ray cluster is alive.*resume_from"):
+        RayEngine(2).open(Part, [0, 1])
 
 
 def test_a_worker_dies_while_large_sums_are_made(make_engine, monkeypatch):

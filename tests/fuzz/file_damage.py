@@ -26,6 +26,7 @@ from tests.fuzz.file_mutations import (
 )
 
 from maxmargin.checkpoints import UNKNOWN, NotPlainError, Outputs, read_file, write_file
+from maxmargin.data.manifest import SectionSums
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "|b1"} | {
     f"{sign.upper()}{8 * size}": f"<{sign}{size}" for sign in "iu" for size in (1, 2, 4, 8)
@@ -218,7 +219,10 @@ def _damage_column(target: Path, body: Any, rng: np.random.Generator) -> None:
     new = mutate_array(flat, rng)
     path.write_bytes(new.tobytes())
     if rng.random() < 0.9:
+        sections = SectionSums()
+        sections.update(new.tobytes())
         file["bytes"], file["checksum"] = new.nbytes, _sum(new.tobytes())
+        file["sections"] = sections.digest().hex()
         if new.dtype != flat.dtype:
             file["dtype"] = new.dtype.str
         if new.size != flat.size and rng.random() < 0.7:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 from itertools import pairwise
@@ -17,7 +18,7 @@ from tests.slow_tasks import Deadly, Failing, Sleepy, examples
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import StructuredSVM
-from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine, make_engine
+from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine, make_engine, processes
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,45 @@ def test_a_killed_worker_is_replaced(engine, tmp_path):
     assert counter.stat().st_size == 1
     calm = StructuredSVM(TinyMulticlass(), oracle="expensive").fit(X, y)
     assert svm.coef_.tobytes() == calm.coef_.tobytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state is read from /proc")
+def test_a_stopped_worker_is_replaced(engine, tmp_path, monkeypatch, caplog):
+    """The process waits for a signal that does not come, and never answers."""
+    monkeypatch.setattr(processes, "LOOK", 0.1)
+    monkeypatch.setattr(processes, "LOOKS", 3)
+    X, y = examples(seven=13)
+    counter = tmp_path / "stops"
+    counter.touch()
+    task = Deadly(str(counter), by=signal.SIGSTOP)
+    svm = StructuredSVM(task, oracle="expensive", engine=engine).fit(X, y)
+    assert counter.stat().st_size == 1
+    assert "was stopped by a signal during a call (1 of at most 3 times)" in caplog.text
+    calm = StructuredSVM(TinyMulticlass(), oracle="expensive").fit(X, y)
+    assert svm.coef_.tobytes() == calm.coef_.tobytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state is read from /proc")
+def test_a_worker_that_goes_on_is_kept(engine, tmp_path, monkeypatch, caplog):
+    """As after Ctrl-Z, which stops all processes of a terminal, and ``fg``."""
+    monkeypatch.setattr(processes, "LOOK", 0.1)
+    X, y = examples(seven=13)
+    counter = tmp_path / "stops"
+    counter.touch()
+
+    def go_on():
+        while not counter.stat().st_size:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGCONT)
+
+    other = threading.Thread(target=go_on, daemon=True)
+    other.start()
+    task = Deadly(str(counter), by=signal.SIGSTOP)
+    assert StructuredSVM(task, oracle="expensive", engine=engine).fit(X, y).converged_
+    other.join()
+    assert "stopped" not in caplog.text
 
 
 def test_a_worker_that_always_dies_is_given_up(engine, tmp_path):

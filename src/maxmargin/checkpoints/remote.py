@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from maxmargin.checkpoints.format import read_file, write_file
-from maxmargin.files.retries import FINAL, tried
+from maxmargin.files.retries import FINAL, PAUSES, SECONDS, WHOLE_FILE, tried
 
 T = TypeVar("T")
 
@@ -60,13 +60,17 @@ class CheckpointFolder:
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / "file"
             write_file(local, about, tree)
-            self._asked(name, lambda: self._files.put_file(os.fspath(local), self._path(name)))
+            self._asked(
+                name, lambda: self._files.put_file(os.fspath(local), self._path(name)), WHOLE_FILE
+            )
 
     def read(self, name: str = STATE) -> tuple[dict[str, Any], Any]:
         """``about`` and ``tree`` of a file."""
         with tempfile.TemporaryDirectory() as folder:
             local = Path(folder) / "file"
-            self._asked(name, lambda: self._files.get_file(self._path(name), os.fspath(local)))
+            self._asked(
+                name, lambda: self._files.get_file(self._path(name), os.fspath(local)), WHOLE_FILE
+            )
             return read_file(local, f"{self.url}/{name}")
 
     def keep(self, parts: Iterable[str]) -> None:
@@ -80,9 +84,9 @@ class CheckpointFolder:
                 if name.startswith("part-") and not name.startswith(kept):
                     self._asked(name, partial(self._files.rm_file, path))
 
-    def _asked(self, name: str, request: Callable[[], T]) -> T:
+    def _asked(self, name: str, request: Callable[[], T], limit: float = SECONDS) -> T:
         with self._as_os_errors(name):
-            return tried(request, f"{self.url}/{name}", LOG)
+            return tried(request, f"{self.url}/{name}", LOG, PAUSES, limit)
 
     @contextlib.contextmanager
     def _as_os_errors(self, name: str) -> Iterator[None]:

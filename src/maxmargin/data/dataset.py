@@ -134,11 +134,14 @@ class Dataset:
             self._unit_starts = list(running((s.sequences for s in manifest.shards), initial=0))
 
     def _source_for(self, manifest: Manifest) -> Source:
-        if self.cache is None:
-            return self._storage
-        if not isinstance(self._storage, RemoteStorage):
+        if isinstance(self._storage, RemoteStorage):
+            remote = self._storage.verified(manifest.shards)
+            return (
+                remote if self.cache is None else CachedStorage(remote, self.cache, manifest.shards)
+            )
+        if self.cache is not None:
             raise ValueError(f"cache is for URLs such as s3://...; {self.path} is a local path.")
-        return CachedStorage(self._storage, self.cache, manifest.shards)
+        return self._storage
 
     def __reduce__(self) -> Any:
         require_no_keys(self.path, self.storage_options)

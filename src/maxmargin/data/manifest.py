@@ -26,6 +26,7 @@ import math
 import operator
 import re
 import sys
+import zlib
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -39,8 +40,10 @@ NAME = "manifest.json"
 FORMAT = "maxmargin.data"
 #: names of column files: generation, shard, column
 OURS = re.compile(r"[0-9]{4,}-[0-9]{5,}\.[a-z]+\.bin")
-#: 2 for data sets of tokens with named features; all others are written as version 1
-VERSION = 2
+#: 2 has ``tokens``, and 3 the checksums of sections
+VERSION = 3
+#: bytes of a section of a file
+SECTION = 1 << 18
 
 
 class DatasetError(ValueError):
@@ -52,15 +55,36 @@ def checksum(data: bytes | memoryview = b"") -> Any:
     return hashlib.blake2b(data, digest_size=16)
 
 
+class SectionSums:
+    """CRC-32 of every section of a file, 4 bytes each, of content that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._whole, self._last, self._bytes = bytearray(), 0, 0
+
+    def update(self, content: memoryview | bytes) -> None:
+        while len(content):
+            piece, content = content[: SECTION - self._bytes], content[SECTION - self._bytes :]
+            self._last = zlib.crc32(piece, self._last)
+            self._bytes += len(piece)
+            if self._bytes == SECTION:
+                self._whole += self._last.to_bytes(4)
+                self._last = self._bytes = 0
+
+    def digest(self) -> bytes:
+        return bytes(self._whole) + (self._last.to_bytes(4) if self._bytes else b"")
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnFile:
-    """One column of one shard."""
+    """One column of one shard. ``sections``: the checksum of each section, in hexadecimal; an object store
+    returns sections, and the checksum of the file would need all of them."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     bytes: int
     checksum: str
+    sections: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +155,6 @@ class Manifest:
     def encode(self) -> bytes:
         """The content of the file."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        if self.tokens is None:  # earlier versions of maxmargin can read it
-            body["version"] = 1
-            del body["tokens"]
         body["checksum"] = checksum(_canonical(body)).hexdigest()
         return (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -259,6 +280,8 @@ def read(kind: Any, body: Any, what: str) -> Any:
         make: Any = kind
         hints = _hints(make)
         _require(isinstance(body, dict), f"{what} is not an object")
+        if make is ColumnFile:  # before version 3 there are none
+            body = {"sections": "", **body}
         _require(set(body) == set(hints), f"{what} has the entries {sorted(body)}")
         return make(**{name: read(hints[name], body[name], f"{name} of {what}") for name in hints})
     if kind is int:
@@ -388,6 +411,9 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
         _require(file.dtype in (own | _TYPES)[column], f"dtype {file.dtype!r} of {file.name}")
         size = np.dtype(file.dtype).itemsize * math.prod(file.shape)
         _require(file.bytes == size, f"bytes of {file.name}")
+        fits = len(file.sections) in (0, 8 * -(-file.bytes // SECTION))
+        fits = fits and re.fullmatch("[0-9a-f]*", file.sections) is not None
+        _require(fits, f"sections of {file.name}")
     if manifest.layout == "dense" and manifest.n_features == 0 and "label" not in shard.files:
         _require(shard.rows == 0, f"rows of {what} without a file")
     _require(shard.with_checksum().checksum == shard.checksum, f"checksum of {what}")

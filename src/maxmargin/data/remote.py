@@ -1,7 +1,8 @@
 """Data sets in object stores, through fsspec. Sections are fetched as byte ranges.
 
-Stores fail now and then, and a fit makes many thousands of requests. So a request that fails is repeated a
-few times, after longer and longer pauses, and each failure is logged (``maxmargin.data``).
+Stores fail now and then, and a fit makes many thousands of requests. So a request that fails, is not answered
+in time, or has a wrong checksum, is repeated a few times, after longer and longer pauses, and each failure is
+logged (``maxmargin.data``).
 
 A writer holds a lock: an object that it creates if there is none, and removes at the end.
 """
@@ -22,8 +23,15 @@ import numpy as np
 
 from maxmargin.core.engine import pickles_stay_in_memory
 from maxmargin.core.matrices import AnyArray
-from maxmargin.data.manifest import NAME, DatasetError, require_unchanged
-from maxmargin.files.retries import PAUSES, tried
+from maxmargin.data.manifest import (
+    NAME,
+    SECTION,
+    DatasetError,
+    SectionSums,
+    Shard,
+    require_unchanged,
+)
+from maxmargin.files.retries import PAUSES, SECONDS, tried
 
 T = TypeVar("T")
 
@@ -80,17 +88,26 @@ def identity(url: str) -> tuple[int, str]:
 
 
 class RemoteStorage:
-    """A prefix of an object store. Objects become visible when they are closed."""
+    """A prefix of an object store. Objects become visible when they are closed.
+
+    What is read of the files of ``shards`` is extended to whole sections, and compared with their checksums.
+    """
 
     depth = 3
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    def __init__(self, url: str, options: dict[str, Any], shards: tuple[Shard, ...] = ()) -> None:
         self._files, self._prefix = _filesystem(url, options)
-        self._url, self._options = url.rstrip("/"), options
+        self._url, self._options, self._shards = url.rstrip("/"), options, shards
+        known = (file for shard in shards for file in shard.files.values() if file.sections)
+        self._sums = {file.name: (bytes.fromhex(file.sections), file.bytes) for file in known}
 
     def __reduce__(self) -> Any:
         require_no_keys(self._url, self._options)
-        return RemoteStorage, (self._url, self._options)
+        return RemoteStorage, (self._url, self._options, self._shards)
+
+    def verified(self, shards: tuple[Shard, ...]) -> RemoteStorage:
+        """The same store, which knows the checksums of these shards."""
+        return RemoteStorage(self._url, self._options, shards)
 
     def describe(self, name: str = "") -> str:
         """See :class:`~maxmargin.data.storage.Storage`."""
@@ -117,17 +134,32 @@ class RemoteStorage:
         kind = np.dtype(dtype)
         if stop <= start:
             return np.empty(0, dtype=kind)
-        begin, end = start * kind.itemsize, stop * kind.itemsize
+        begin, end = lo, hi = start * kind.itemsize, stop * kind.itemsize
+        sums, size = self._sums.get(name, (b"", 0))
+        if sums:
+            lo, hi = begin // SECTION * SECTION, min(-(-end // SECTION) * SECTION, size)
+
+        def request() -> bytes:
+            content: bytes = self._files.cat_file(self._path(name), start=lo, end=hi)
+            if sums and len(content) == hi - lo:
+                found = SectionSums()
+                found.update(memoryview(content))
+                first = lo // SECTION * 4
+                if found.digest() != sums[first : first + len(found.digest())]:
+                    raise DatasetError(
+                        f"{self.describe(name)}: wrong checksum: the file was modified after it was written, "
+                        f"or damaged on its way (bytes {lo} to {hi})."
+                    )
+            return content
+
         try:
             with self._as_os_errors(name):
-                content = self._tried(
-                    name, lambda: self._files.cat_file(self._path(name), start=begin, end=end)
-                )
+                content = self._tried(name, request)
         except FileNotFoundError:
             raise DatasetError(f"{self.describe(name)} is missing.") from None
-        if len(content) != end - begin:
-            raise DatasetError(f"{self.describe(name)} ends before byte {end}: it was truncated.")
-        return np.frombuffer(content, kind)
+        if len(content) != hi - lo:
+            raise DatasetError(f"{self.describe(name)} ends before byte {hi}: it was truncated.")
+        return np.frombuffer(content, kind, stop - start, begin - lo)
 
     def is_near(self, name: str, offset: int) -> bool:
         """See :class:`~maxmargin.data.storage.Sections`."""
@@ -199,14 +231,14 @@ class RemoteStorage:
 
     def _tried(self, name: str, request: Callable[[], T]) -> T:
         """The answer to a request, which is repeated if it fails."""
-        return tried(request, self.describe(name), LOG, PAUSES)
+        return tried(request, self.describe(name), LOG, PAUSES, SECONDS)
 
     @contextlib.contextmanager
     def _as_os_errors(self, name: str = "") -> Iterator[None]:
         """Convert the errors of a store, which have many types, to OSErrors that name the file."""
         try:
             yield
-        except FileNotFoundError:
+        except (FileNotFoundError, DatasetError):
             raise
         except Exception as error:
             kind = type(error).__name__

@@ -24,7 +24,7 @@ def pieces(starts: list[int], lo: int, hi: int) -> Iterator[tuple[int, int, int]
         lo, k = end, k + 1
 
 
-_NOTHING = ColumnFile("", "", (), 0, "")
+_NOTHING = ColumnFile("", "", (), 0, "", "")
 
 
 class ShardColumn(LazyColumn):

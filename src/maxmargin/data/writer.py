@@ -25,6 +25,7 @@ from maxmargin.data.manifest import (
     OURS,
     ColumnFile,
     Manifest,
+    SectionSums,
     Shard,
     checksum,
     content_of,
@@ -97,18 +98,21 @@ class ColumnWriter:
     bytes: int = 0
     rows: int = 0
     digest: Any = field(default_factory=checksum)
+    sections: SectionSums = field(default_factory=SectionSums)
 
     def add(self, values: AnyArray) -> None:
         if values.size:
             content = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1).view(np.uint8).data
             self.file.write(content)
             self.digest.update(content)
+            self.sections.update(content)
             self.bytes += content.nbytes
         self.rows += len(values)
 
     def entry(self) -> ColumnFile:
         shape = (self.rows, *self.tail)
-        return ColumnFile(self.name, self.dtype.str, shape, self.bytes, self.digest.hexdigest())
+        sums = self.digest.hexdigest(), self.sections.digest().hex()
+        return ColumnFile(self.name, self.dtype.str, shape, self.bytes, *sums)
 
 
 class OpenShard:

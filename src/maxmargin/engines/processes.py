@@ -2,9 +2,9 @@
 
 A worker holds a contiguous range of shards, which it builds from the pickled factory and specs. It is a fresh
 interpreter ("spawn") connected by a pipe and answers one call at a time, with pickled results. If a worker
-dies, it is restarted, its shards are rebuilt and the call is repeated, a few times. If a call is aborted (by
-Ctrl-C or a lost worker), busy workers are ended and restarted with the next call, because their answers may
-take arbitrarily long.
+dies, or is stopped for some seconds (SIGSTOP), it is restarted, its shards are rebuilt and the call is
+repeated, a few times. If a call is aborted (by Ctrl-C or a lost worker), busy workers are ended and restarted
+with the next call, because their answers may take arbitrarily long.
 
 Large arrays of the factory, the specs and the calls are in memory once, in segments that the workers map
 (:mod:`maxmargin.engines.shared_memory`).
@@ -30,9 +30,13 @@ from maxmargin.engines.host import LOG, raise_first
 from maxmargin.engines.ownership import Owner
 from maxmargin.engines.shared_memory import LARGE, Published, SharedSegment, pickler
 from maxmargin.engines.worker_process import Recipe, serve
+from maxmargin.files.writers import state
 
 #: deaths of one worker during one call after which the call fails
 MAX_DEATHS = 3
+#: seconds between looks at a worker that has not answered, and how many of them in a row may find it stopped:
+#: Ctrl-Z stops all processes of a terminal, which go on together
+LOOK, LOOKS = 1.0, 10
 _GIVEN_UP = (
     "ended {} times without a result (killed, out of memory, or a crash in compiled code); its shards were "
     "rebuilt each time. If it ends immediately: a script must start its work under if __name__ == '__main__'."
@@ -215,17 +219,22 @@ class _WorkerProcess:
         self._send(*self._recipe)
 
     def answer(self) -> bytes:
-        """The worker's pickled result. If the process dies, it is restarted and the call is repeated."""
+        """The worker's pickled result. If the process dies or is stopped, it is restarted and the call is
+        repeated."""
         while True:
+            how = "ended"
             try:
+                if self._stays_stopped():
+                    how = "was stopped by a signal"
+                    raise EOFError
                 stream: bytes = self.pipe.recv_bytes()
             except (EOFError, OSError):
                 self._deaths += 1
                 worker, n_workers, _ = self._recipe[0].place
                 LOG.warning(
-                    "worker %d of %d (process %d) ended during a call (%d of at most %d times): its shards "
+                    "worker %d of %d (process %d) %s during a call (%d of at most %d times): its shards "
                     "are rebuilt, and the call is repeated",
-                    worker, n_workers, self._process.pid, self._deaths, MAX_DEATHS,
+                    worker, n_workers, self._process.pid, how, self._deaths, MAX_DEATHS,
                 )  # fmt: skip
                 self.end()
                 if self._deaths >= MAX_DEATHS:
@@ -236,6 +245,15 @@ class _WorkerProcess:
             else:
                 self._busy, self._call = False, (b"", ())
                 return stream
+
+    def _stays_stopped(self) -> bool:
+        """Wait for an answer or the end of the process. True if the process is stopped and does not go on."""
+        looks = 0
+        while not self.pipe.poll(LOOK):
+            looks = looks + 1 if state(self._process.pid) == "T" else 0
+            if looks >= LOOKS:
+                return True
+        return False
 
     def end_if_busy(self) -> None:
         if self._busy:

@@ -162,6 +162,11 @@ class Cluster:
         found = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in alive}
         able = {name: cpus for name, cpus in sorted(found.items()) if cpus > 0}
         self._known = able or found
+        if not found:
+            raise RuntimeError(
+                "no machine of the Ray cluster is alive. Start its nodes again, and fit again; with "
+                "resume_from=, if the fit wrote checkpoints."
+            )
         self._free = self._free_cpus()
         return self._known
 

@@ -19,6 +19,11 @@ except ImportError:  # Windows
 DAY = 86_400.0
 
 
+def state(pid: int) -> str:
+    """The state of a process, such as "T" if it is stopped; empty where the system does not tell."""
+    return _line(f"/proc/{pid}/stat", 0)
+
+
 def _line(path: str, what: int = 0) -> str:
     try:
         return Path(path).read_text().rsplit(")", 1)[-1].split()[what]
