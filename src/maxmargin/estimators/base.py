@@ -27,7 +27,6 @@ from maxmargin.core.vectors import Array
 from maxmargin.engines import Engine, opened
 from maxmargin.estimators.by_value import needs_value
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NamedParameters
 from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
 from maxmargin.estimators.threads import granted_jobs, limit_blas, one_blas_thread
@@ -64,13 +63,30 @@ class Solved(list[SolveResult]):
             self.ended = result
 
 
-@documented
 class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
     """Base class of all estimators: minimizes a risk and stores the certificate.
 
     Attributes
     ----------
-    {certificate}
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
     """
 
     C: float

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from maxmargin.estimators.chunks import accuracy, determination
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.scikit import ClassifierMixin, RegressorMixin
 from maxmargin.estimators.validation import own_labels, scored
 
@@ -13,15 +12,17 @@ from maxmargin.estimators.validation import own_labels, scored
 class AccuracyScore(ClassifierMixin):
     """A classifier with ``score``."""
 
-    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of samples with the right label.
 
         Parameters
         ----------
-        {y}
-            True labels.
-        {score_weight}
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. True labels.
+        sample_weight : array of shape (n_samples,), optional
+            Sample weights. By default those of the data set, if ``X`` is one, else 1.
 
         Returns
         -------
@@ -37,15 +38,17 @@ class AccuracyScore(ClassifierMixin):
 class DeterminationScore(RegressorMixin):
     """A regressor with ``score``."""
 
-    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions.
 
         Parameters
         ----------
-        {y}
-            True values.
-        {score_weight}
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. True values.
+        sample_weight : array of shape (n_samples,), optional
+            Sample weights. By default those of the data set, if ``X`` is one, else 1.
 
         Returns
         -------

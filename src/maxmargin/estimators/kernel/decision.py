@@ -10,7 +10,6 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.scores import SupportSegment
@@ -28,13 +27,16 @@ class KernelDecision(AccuracyScore, FittedExpansion):
     decision_function_shape: str
 
     @chunked
-    @documented
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores.
 
         Parameters
         ----------
-        {rows}
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -60,14 +62,17 @@ class KernelDecision(AccuracyScore, FittedExpansion):
         return scores
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
         first class), or by the largest score.
 
         Parameters
         ----------
-        {rows}
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

@@ -12,7 +12,6 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import Solved, _seed, stopping_rule
 from maxmargin.estimators.constraints import of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.auto import Automatic
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
@@ -47,7 +46,6 @@ from maxmargin.kernels import Kernel
 from maxmargin.solvers import KernelBlocks
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class KernelSVC(KernelDecision, KernelMachine):
     """Support vector classification with kernels and a certificate.
@@ -69,11 +67,21 @@ class KernelSVC(KernelDecision, KernelMachine):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over samples, as in scikit-learn.
-    {kernel}
-        With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
-        samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over samples, as in scikit-learn.
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, default "rbf"
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. With
+        "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training samples
+        in ``fit``, and those of new samples (rows) with all training samples (columns) later.
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
     method : str or settings object, default "auto"
         "exact", "nystrom", "sampled", "sampled_constant" or "map" (exact, for small data, also for joint
         multiclass training), or an object with the settings of a method, such as ``kernels.Nystrom(...)``.
@@ -82,30 +90,51 @@ class KernelSVC(KernelDecision, KernelMachine):
     multi_class : {"auto", "ovo", "crammer_singer"}, default "auto"
         How to train more than two classes: one problem for each pair of classes, whose objectives and bounds
         are added ("auto" and "ovo"), or one problem for all classes, for the methods that support it.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
         Whether ``decision_function`` returns one column per class or one per pair of classes, if several
         classes were trained one-vs-one.
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values, features of landmarks and planes of sampled cuts.
         The data, a few numbers per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
-        Largest number of kernel values for which "auto" chooses an exact fit. With several pairs of
-        classes, each pair has a share of it.
-    {limits}
-        ``max_iter`` applies to each problem, ``max_seconds`` to the whole fit.
-    {n_jobs}
-        Predictions use it, too.
-    {warm_start}
-        Its coefficients are reused if the number of samples is the same. This applies to "exact", and to
-        "auto" if it chooses "exact"; the other methods start from scratch.
+        Largest number of kernel values for which "auto" chooses an exact fit. With several pairs of classes,
+        each pair has a share of it.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds. ``max_iter`` applies to each problem, ``max_seconds`` to the whole fit.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method. Predictions use it, too.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its coefficients are reused if the number of
+        samples is the same. This applies to "exact", and to "auto" if it chooses "exact"; the other methods
+        start from scratch.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Indices of the support vectors, sorted by class and then ascending.
-    {support_vectors_}
+    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
+        The support vectors; empty with ``kernel="precomputed"``.
     n_support_ : array of shape (n_classes,)
         Number of support vectors of each class.
     dual_coef_ : array of shape (n_outputs, n_SV)
@@ -116,22 +145,53 @@ class KernelSVC(KernelDecision, KernelMachine):
         Intercepts.
     coef_ : array of shape (n_functions, n_features)
         Weights, only for ``kernel="linear"``.
-    {classes_}
-    {kernel_}
+    classes_ : array
+        The class labels, sorted.
+    kernel_ : Kernel
+        The kernel with its parameters.
     method_ : str or list of str
         The method; after "auto", also why it was chosen. A list if it differs between pairs of classes, in
         their order.
-    {shape_fit_}
-    {n_features_in_}
-    {feature_names_in_}
-    {kernel_values_}
+    shape_fit_ : tuple of int
+        Shape of the training data.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    kernel_values_ : int
+        Number of kernel values that were computed.
     n_landmarks_ : int
         After "nystrom": number of landmarks.
-    {restricted}
-    {probabilistic}
+    restricted_lower_bound_ : float
+        If the certificate is "restricted": lower bound of the problem that was solved.
+    restricted_gap_ : float
+        If the certificate is "restricted": relative gap of the problem that was solved.
+    probabilistic_bound_ : float
+        After a fit with sampled cuts: how far ``objective_`` is from the optimum at most, with probability
+        0.95.
+    probabilistic_bound_is_vacuous_ : bool
+        After a fit with sampled cuts: whether ``probabilistic_bound_`` is too large to be informative.
     reduced_value_ : float
         After a fit with sampled cuts: optimum over the sampled cuts. It bounds nothing.
-    {certificate}
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -175,7 +235,6 @@ class KernelSVC(KernelDecision, KernelMachine):
     verbose: int = 0
 
     @certified_fit
-    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -184,8 +243,16 @@ class KernelSVC(KernelDecision, KernelMachine):
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples. float32 and float64 data are used without a copy if they are in C order (dense) or
             CSR format (sparse). A data set on disk is read into memory.
-        {y}
-            Class labels of any type.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Class labels of any
+            type.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)

@@ -10,7 +10,6 @@ import numpy as np
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import of_class
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine, methods
 from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
@@ -20,7 +19,6 @@ from maxmargin.estimators.validation import finite_scores, training
 from maxmargin.losses import EpsilonInsensitive
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     """Support vector regression with kernels and a certificate.
@@ -36,32 +34,65 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over samples, as in scikit-learn.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over samples, as in scikit-learn.
     epsilon : float, default 0.1
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
-    {kernel}
-        With "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training
-        samples in ``fit``, and those of new samples (rows) with all training samples (columns) later.
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, default "rbf"
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. With
+        "precomputed", ``X`` holds kernel values instead of features: those of all pairs of training samples
+        in ``fit``, and those of new samples (rows) with all training samples (columns) later.
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
     method : str or settings object, default "auto"
         "exact" or "nystrom", or an object with settings, such as ``kernels.Nystrom(...)``. "auto" is "exact"
         if the kernel values of an exact fit are within ``max_kernel_values`` even if all samples are support
         vectors, and "nystrom" otherwise.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values and features of landmarks. The data, a few numbers
         per sample and a few tens of megabytes of work space are not included.
     max_kernel_values : float, default 1e11
         Largest number of kernel values for which "auto" chooses an exact fit.
-    {n_jobs}
-        Predictions use it, too.
-    {warm_start}
-        Its coefficients are reused by exact fits if the number of samples is the same.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method. Predictions use it, too.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its coefficients are reused by exact fits if
+        the number of samples is the same.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending.
-    {support_vectors_}
+    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
+        The support vectors; empty with ``kernel="precomputed"``.
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -70,17 +101,43 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         The intercept.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    {kernel_}
+    kernel_ : Kernel
+        The kernel with its parameters.
     method_ : str
         The method; after "auto", also why it was chosen.
-    {shape_fit_}
-    {n_features_in_}
-    {feature_names_in_}
-    {kernel_values_}
+    shape_fit_ : tuple of int
+        Shape of the training data.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    kernel_values_ : int
+        Number of kernel values that were computed.
     n_landmarks_ : int
         After "nystrom": number of landmarks.
-    {restricted}
-    {certificate}
+    restricted_lower_bound_ : float
+        If the certificate is "restricted": lower bound of the problem that was solved.
+    restricted_gap_ : float
+        If the certificate is "restricted": relative gap of the problem that was solved.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -120,7 +177,6 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     verbose: int = 0
 
     @certified_fit
-    @documented
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, sample_epsilon: Any = None
     ) -> Self:
@@ -131,10 +187,17 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples; with ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples). A data
             set on disk is read into memory.
-        {y}
-            Target values.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Target values.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)
@@ -157,14 +220,16 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         return self
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
 
         Parameters
         ----------
-        {rows}
-            With ``kernel="precomputed"``, their kernel values with all training samples.
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples. With ``kernel="precomputed"``, their kernel values with all training samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

@@ -30,7 +30,6 @@ from maxmargin.data.design import as_design
 from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.problem import require_positive_weight
@@ -58,7 +57,6 @@ class Fitted(NamedTuple):
     model: Any
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     """Detection of outliers by a one-class SVM with a certificate.
@@ -76,14 +74,40 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     nu : float, default 0.5
         An upper bound of the fraction of outliers in the training data, and a lower bound of the fraction of
         support vectors, in (0, 1]. It is met up to a thousandth of itself.
-    {kernel}
-        With "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, default "rbf"
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. With
+        "precomputed", ``X`` holds kernel values, as in :class:`KernelSVR`.
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     memory : int, default 2**31
         Maximum size in bytes of blocks of kernel values.
-    {limits}
-        They apply to the fit at each value of C, and to the whole search, respectively.
-    {n_jobs}
-        Predictions use it, too.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds. They apply to the fit at each value of C, and to the whole search, respectively.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method. Predictions use it, too.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
@@ -95,7 +119,8 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         The threshold: ``decision_function = score_samples - offset_``.
     support_ : array of shape (n_SV,)
         Indices of the support vectors, ascending. This and what follows is empty with ``kernel="linear"``.
-    {support_vectors_}
+    support_vectors_ : array or sparse matrix of shape (n_SV, n_features)
+        The support vectors; empty with ``kernel="precomputed"``.
     n_support_ : array of shape (1,)
         Number of support vectors.
     dual_coef_ : array of shape (1, n_SV)
@@ -104,13 +129,35 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         ``-offset_``.
     coef_ : array of shape (1, n_features)
         Weights, only for ``kernel="linear"``.
-    {kernel_}
+    kernel_ : Kernel
+        The kernel with its parameters.
     n_fits_ : int
         Number of values of C that were tried.
-    {shape_fit_}
-    {n_features_in_}
-    {feature_names_in_}
-    {certificate}
+    shape_fit_ : tuple of int
+        Shape of the training data.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -148,16 +195,22 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
     verbose: int = 0
 
     @certified_fit
-    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        {rows}
-            With ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples. With ``kernel="precomputed"``, kernel values of shape (n_samples, n_samples).
         y : ignored
             Not used.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         settings = self._settings()
         X, _, sample_weight = self._loaded(X, None, sample_weight)
@@ -278,13 +331,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return last, results
 
     @chunked
-    @documented
     def score_samples(self, X: Any, *, out: Any = None) -> Array:
         """Return the scores of samples before the threshold.
 
         Parameters
         ----------
-        {rows}
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -294,13 +350,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return self.decision_function(X) + self.offset_
 
     @chunked
-    @documented
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: positive for typical samples, negative for outliers.
 
         Parameters
         ----------
-        {rows}
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -317,13 +376,16 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return finite_scores(scores - self.offset_)
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> IntArray:
         """Predict whether samples are typical.
 
         Parameters
         ----------
-        {rows}
+        X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
+            The samples.
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.scores import AccuracyScore
 from maxmargin.estimators.validation import finite_scores, rows_for
@@ -25,9 +24,16 @@ class LinearDecision(AccuracyScore):
     predict_proba = Missing(NO_PROBABILITIES)
 
     @chunked
-    @documented
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: one per sample for two classes, otherwise one column per class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -43,9 +49,16 @@ class LinearDecision(AccuracyScore):
         return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

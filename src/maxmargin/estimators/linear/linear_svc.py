@@ -9,7 +9,6 @@ import numpy as np
 
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import LOSS_OBJECT, MATRIX, NONE, of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import KINDS, LOSSES, linear_model
@@ -29,7 +28,6 @@ from maxmargin.estimators.validation import (
 )
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class LinearSVC(PartialFit, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
@@ -51,8 +49,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over samples, as in scikit-learn.
     penalty : {"l2"}, default "l2"
         Accepted as in scikit-learn. There is no other penalty.
     loss : {"hinge", "squared_hinge", "logistic"} or loss object, default "squared_hinge"
@@ -60,27 +56,75 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         object for other parameters or for a loss of your own; see the user guide, "Your own loss".
     dual : "auto" or bool, default "auto"
         Accepted as in scikit-learn, without effect: every fit has a primal and a dual solution.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over samples, as in scikit-learn.
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     multi_class : {"ovr", "crammer_singer", "multinomial"}, default "ovr"
         How to train more than two classes: one problem per class against the rest, whose objectives and
         bounds are added, or all in one problem. "crammer_singer" is a hinge loss of its own, so that ``loss``
         is ignored, as in scikit-learn; "multinomial" is for the logistic loss.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    intercept_scaling : float, default 1.0
+        Value of the constant feature whose weight gives the intercept. The larger, the less the intercept is
+        penalized.
+    penalize_intercept : bool, default True
+        Whether the intercept is part of the penalized norm, as in scikit-learn. If False, the intercept is
+        unpenalized.
     class_weight : dict or "balanced", optional
         Per-class multipliers of C.
     cost : array of shape (n_classes, n_classes), optional
         ``cost[i, j]`` is the cost of predicting class j when the true class is i, in the order of
         ``classes_``. The diagonal is zero. By default all errors cost 1. Requires
         ``multi_class="crammer_singer"``.
-    {prior}
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
         With several classes, each has the same spread. It has a center of its own if the mean has a row per
         class.
-    {fixed}
-        With several classes, give one value for all classes or one for each.
-    {solver}
-        "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
-        methods.
-    {warm_start}
-        Its weights are reused, and the dual variables if the solver keeps them. If a data set on disk has
-        only grown since then, its cutting planes are reused as well.
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``. With several classes, give one value for all classes or
+        one for each.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and
+        switches when progress is slow; ``history_`` records the methods.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its weights are reused, and the dual variables
+        if the solver keeps them. If a data set on disk has only grown since then, its cutting planes are
+        reused as well.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
+    max_support : int, default 10000
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -88,11 +132,33 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         Weights.
     intercept_ : array of shape (1,) or (n_classes,)
         Intercepts.
-    {classes_}
-    {n_features_in_}
-    {feature_names_in_}
-    {stream}
-    {certificate}
+    classes_ : array
+        The class labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -149,7 +215,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     max_support: int = 10_000
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Any,
@@ -161,12 +226,22 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
         Parameters
         ----------
-        {X}
-            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
-            (sparse). Matrix-free features are computed on the fly. A data set (:func:`maxmargin.data.open`)
-            is read from disk.
-        {y}
-            Class labels of any type.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features). float32 and float64 data are used without a copy if
+            they are in C order (dense) or CSR format (sparse). Matrix-free features are computed on the fly.
+            A data set (:func:`maxmargin.data.open`) is read from disk.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Class labels of any
+            type.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
         self._fit(X, y, sample_weight, keeping=keeping)
@@ -190,7 +265,6 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
     @if_streamable
-    @documented
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -208,11 +282,20 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
         Parameters
         ----------
-        {y}
-            Class labels.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Class labels.
         classes : array, optional
             All classes that occur in the stream. Required in the first call, unless ``fit`` was called
             before: then its classes are the default.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Examples
         --------

@@ -20,7 +20,6 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.constraints import SHARED, instance, of_class
 from maxmargin.estimators.cross_validation import CrossValidation
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch
 from maxmargin.estimators.linear.grid_paths import GridTrainer
@@ -33,7 +32,6 @@ from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.validation import check_labels, loaded, require_two_classes
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class LinearSVCCV(Probabilities, CrossValidation):
     """Linear support vector classification with C and class weights chosen by cross-validation.
@@ -46,8 +44,8 @@ class LinearSVCCV(Probabilities, CrossValidation):
     ----------
     Cs : int or array, default 10
         Values of C. An integer n stands for n values between 1e-4 and 1e4.
-    {cv}
-        By default they are stratified.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn; 5 by default. By default they are stratified.
     class_weights : list, optional
         Class weights to try, each a dict, "balanced" or None; ``[None]`` by default. They are
         ``param_class_weight`` in ``cv_results_``.
@@ -57,23 +55,53 @@ class LinearSVCCV(Probabilities, CrossValidation):
         The loss, as in :class:`LinearSVC`; "logistic" adds ``predict_proba``.
     multi_class : {"ovr", "crammer_singer", "multinomial"}, default "ovr"
         How to train more than two classes, as in :class:`LinearSVC`.
+    refit : bool, default True
+        Whether to fit the best setting to all samples.
     prune : bool, default False
         For each class weight, stop increasing C when the mean score has been below the best one by more than
         the standard error of the best, twice in a row. Skipped cells hold NaN.
-    {tol}
-        It applies to every cell.
-    {max_iter}
-        It applies to every cell.
-    {search_seconds}
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`. It applies to every
+        cell.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    intercept_scaling : float, default 1.0
+        Value of the constant feature whose weight gives the intercept. The larger, the less the intercept is
+        penalized.
+    penalize_intercept : bool, default True
+        Whether the intercept is part of the penalized norm, as in scikit-learn. If False, the intercept is
+        unpenalized.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds. It
+        applies to every cell.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
     n_jobs : int, optional
         Number of threads. Results are bit-identical for any number. There is no ``engine``, because most
         cells are trained by coordinate ascent in the memory of this process. On a cluster, use
         :func:`svc_path` for each fold.
-    {cell_callbacks}
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
-    {search}
+    cv_results_ : dict of arrays
+        As in GridSearchCV (``params``, ``param_C``, ``split0_test_score``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the certificate of each cell:
+        ``split0_objective``, ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
+    best_params_, best_score_, best_index_
+        The best setting, its mean score and its index in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
     best_estimator_ : LinearSVC
         The best setting, fitted to all samples, if ``refit``.
     estimator : LinearSVC
@@ -85,9 +113,12 @@ class LinearSVCCV(Probabilities, CrossValidation):
         Largest number of iterations of a cell.
     pruned_ : list of dict
         Settings that were skipped.
-    {classes_}
-    {n_features_in_}
-    {feature_names_in_}
+    classes_ : array
+        The class labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
 
     Examples
     --------
@@ -145,7 +176,6 @@ class LinearSVCCV(Probabilities, CrossValidation):
 
     # -- fitting ---------------------------------------------------------------------------------
 
-    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train all cells, and fit the best setting to all samples.
 
@@ -153,14 +183,23 @@ class LinearSVCCV(Probabilities, CrossValidation):
         ----------
         X : array, sparse matrix, data frame or data set of shape (n_samples, n_features)
             The samples. Data sets on disk are loaded into memory.
-        {sample_weight}
-            Held-out samples are scored without them.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. Held-out samples are scored without them.
         groups : array of shape (n_samples,), optional
             Groups for the splitter.
 
+        Returns
+        -------
+        self
+            The estimator itself.
+
         Raises
         ------
-        {interrupted_search}
+        KeyboardInterrupt
+            After Ctrl-C. ``cv_results_`` contains the finished cells, nothing is refitted, and
+            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
         """
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows

@@ -12,7 +12,6 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import LOSS_OBJECT, of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import LOSSES, check_epsilon, regression_model
 from maxmargin.estimators.linear.stream import (
@@ -26,7 +25,6 @@ from maxmargin.estimators.scores import DeterminationScore
 from maxmargin.estimators.validation import finite_scores, rows_for, training
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     """Linear support vector regression with a certificate.
@@ -43,23 +41,69 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over samples, as in scikit-learn.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over samples, as in scikit-learn.
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     epsilon : float, default 0.0
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
     loss : str or loss object, default "epsilon_insensitive"
         "epsilon_insensitive" or "squared_epsilon_insensitive". With ``epsilon=0`` these are absolute errors
         and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it has its own
         parameters, and ``epsilon`` is ignored.
-    {penalize_intercept}
-        This is recommended for targets that are far from zero.
+    fit_intercept : bool, default True
+        Whether to fit an intercept.
+    intercept_scaling : float, default 1.0
+        Value of the constant feature whose weight gives the intercept. The larger, the less the intercept is
+        penalized.
+    penalize_intercept : bool, default True
+        Whether the intercept is part of the penalized norm, as in scikit-learn. If False, the intercept is
+        unpenalized. This is recommended for targets that are far from zero.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" chooses by the shape of the data and
+        switches when progress is slow; ``history_`` records the methods.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its weights are reused, and the dual variables
+        if the solver keeps them.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
     dual : "auto" or bool, default "auto"
         Accepted as in scikit-learn, without effect: every fit has a primal and a dual solution.
-    {solver}
-        "auto" chooses by the shape of the data and switches when progress is slow; ``history_`` records the
-        methods.
-    {warm_start}
-        Its weights are reused, and the dual variables if the solver keeps them.
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
+    max_support : int, default 10000
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -67,10 +111,31 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         Weights.
     intercept_ : array of shape (1,)
         The intercept.
-    {n_features_in_}
-    {feature_names_in_}
-    {stream}
-    {certificate}
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -112,7 +177,6 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     max_support: int = 10_000
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Any,
@@ -125,14 +189,23 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
 
         Parameters
         ----------
-        {X}
-            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
-            (sparse). Matrix-free features are computed on the fly. A data set (:func:`maxmargin.data.open`)
-            is read from disk.
-        {y}
-            Target values.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features). float32 and float64 data are used without a copy if
+            they are in C order (dense) or CSR format (sparse). Matrix-free features are computed on the fly.
+            A data set (:func:`maxmargin.data.open`) is read from disk.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Target values.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
         sample_epsilon : array of shape (n_samples,), optional
             An epsilon for each sample, in place of ``epsilon``: the accuracy to which its target is known.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         rows = training(self, X, y, sample_weight, numeric=True)
         epsilon = check_epsilon(sample_epsilon, rows.n)
@@ -143,7 +216,6 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         return self
 
     @if_streamable
-    @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.
 
@@ -152,8 +224,17 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
 
         Parameters
         ----------
-        {y}
-            Target values.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Target values.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Examples
         --------
@@ -176,9 +257,16 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
         return StreamBatch(rows.design, regression_model(self, rows, None))
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Predict target values.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

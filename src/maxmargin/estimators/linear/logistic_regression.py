@@ -80,9 +80,9 @@ class LogisticRegression(Probabilities, LinearFit):
         Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
         constant, is not included in ``objective_``.
     nonnegative : list, optional
-        Features (indices or names) whose weights must not be negative.
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
     nonpositive : list, optional
-        Features (indices or names) whose weights must not be positive.
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
     max_seconds : float, optional
         Time limit of the fit in seconds. When it is reached, the best point found is returned with its
         bounds.

@@ -18,7 +18,6 @@ from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import of_class
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
     MEASURE,
@@ -39,7 +38,6 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class MeasureSVC(LinearDecision, CertifiedEstimator):
     """Linear binary classification that optimizes a non-decomposable metric, with a certificate.
@@ -59,8 +57,9 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         allowed (about 4,000 samples, half of them positive). An object of a subclass of
         :class:`maxmargin.losses.ConfusionMatrixLoss` has no such limit; see the user guide, "Your own
         measure".
-    {C}
-        It multiplies R.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies R.
     beta : float, default 1.0
         Parameter of "fbeta" and "q".
     k : int, optional
@@ -68,13 +67,54 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     rescaling : {"margin", "slack"}, default "margin"
         "slack" maximizes ``n loss(v) (1 + sum_i 1/2 (v_i - y_i) s_i)`` instead. It evaluates all confusion
         matrices, with the same limit as above, and is not available for "roc_auc".
-    {fit_intercept}
-        "roc_auc" and "prbep" do not depend on an intercept. It is then set after training, so that the number
-        of training samples predicted as positive is the number of positive samples.
-    {solver}
-        "auto" is the optimized cutting plane method, and for "error" the methods of ``LinearSVC``.
-    {warm_start}
-        Its weights are reused.
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
+    fit_intercept : bool, default True
+        Whether to fit an intercept. "roc_auc" and "prbep" do not depend on an intercept. It is then set after
+        training, so that the number of training samples predicted as positive is the number of positive
+        samples.
+    intercept_scaling : float, default 1.0
+        Value of the constant feature whose weight gives the intercept. The larger, the less the intercept is
+        penalized.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is the optimized cutting plane method,
+        and for "error" the methods of ``LinearSVC``.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its weights are reused.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
 
     Attributes
     ----------
@@ -87,11 +127,31 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         confusion matrix that are not sums over samples, such as "f1", it maximizes the metric on the training
         data, because weights that minimize the convex bound may rank the samples well and still put 0 in the
         wrong place. Otherwise 0. ``intercept_`` and the certificate do not depend on it.
-    {classes_}
-        The second is the positive class.
-    {n_features_in_}
-    {feature_names_in_}
-    {certificate}
+    classes_ : array
+        The class labels, sorted. The second is the positive class.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -138,7 +198,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     checkpoint: Any = None
 
     @certified_fit
-    @documented
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
     ) -> Self:
@@ -146,14 +205,21 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
-            float32 and float64 data are used without a copy if they are in C order (dense) or CSR format
-            (sparse).
-        {y}
-            Labels of two classes.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features). float32 and float64 data are used without a copy if
+            they are in C order (dense) or CSR format (sparse).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Labels of two classes.
         sample_weight : array of shape (n_samples,), optional
             Sample weights: any nonnegative numbers for "error", "balanced_error" and "roc_auc". The other
             metrics count samples and require integers: a sample of weight 2 counts as two samples.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight)
@@ -252,9 +318,16 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         return Start(weights.learned(np.concatenate([coef[0], tail])))
 
     @chunked
-    @documented
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
         """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -264,7 +337,6 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         scores = super().decision_function(X)
         return scores - self.threshold_
 
-    @documented
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the metric that the classifier was trained for, as 1 - loss: the higher, the better.
 
@@ -275,10 +347,13 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
 
         Parameters
         ----------
-        {y}
-            True labels.
-        {score_weight}
-            They are used as in ``fit``.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. True labels.
+        sample_weight : array of shape (n_samples,), optional
+            Sample weights. By default those of the data set, if ``X`` is one, else 1. They are used as in
+            ``fit``.
 
         Returns
         -------

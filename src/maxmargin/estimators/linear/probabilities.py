@@ -9,7 +9,6 @@ from scipy.special import log_softmax
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
 from maxmargin.estimators.parameters import NO_PROBABILITIES, AvailableIf
@@ -27,12 +26,19 @@ class Probabilities(LinearDecision):
 
     @_logistic_only
     @chunked
-    @documented
     def predict_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the probability of each class. Only with the logistic loss.
 
         Two classes: the logistic function of the score. Several classes that were trained together: the
         softmax of the scores. One-vs-rest: the logistic functions of the scores, divided by their sum.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -43,11 +49,18 @@ class Probabilities(LinearDecision):
 
     @_logistic_only
     @chunked
-    @documented
     def predict_log_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the logarithm of the probability of each class. Only with the logistic loss.
 
         Small probabilities keep their digits, also those that are zero in double precision.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------

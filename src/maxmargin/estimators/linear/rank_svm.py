@@ -21,7 +21,6 @@ from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.linear.queries import (
     groups_of,
     list_quality,
@@ -44,7 +43,6 @@ _NOT_ROUTED = (
 )
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class RankSVM(RegressorMixin, CertifiedEstimator):
     """Linear ranking with a certificate: scores that sort the samples of each query by ``y``.
@@ -64,8 +62,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over pairs ("pairs") or over queries ("map", "ndcg").
+    tol : float or stopping rule, default 0.001
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
     loss : {"pairs", "map", "ndcg"}, default "pairs"
         The loss of a query.
     pair_weight : {"equal", "difference"} or array of shape (n_levels, n_levels), default "equal"
@@ -76,12 +78,44 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         each query by the sum of its c_ij.
     k : int, optional
         For ``loss="ndcg"``: number of top positions that count (NDCG@k). All positions by default.
-    {solver}
-        "auto" is :class:`maxmargin.solvers.CuttingPlane` with its exact line search.
-    {warm_start}
-        Its weights are reused.
-    {random_state}
-        Cutting planes do not use it; a solver of your own may.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is
+        :class:`maxmargin.solvers.CuttingPlane` with its exact line search.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its weights are reused.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed. Cutting planes do not use it; a solver of your own may.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
 
     Attributes
     ----------
@@ -91,9 +125,29 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         The distinct values of ``y``, ascending.
     n_queries_ : int
         Number of queries in the training data.
-    {n_features_in_}
-    {feature_names_in_}
-    {certificate}
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array
+        Names of the features, if ``X`` had names.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -134,7 +188,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
     checkpoint: Any = None
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Any,
@@ -148,18 +201,27 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        {X}
-            float32 and float64 data are used without a copy if the samples of each query are contiguous.
-        {y}
-            Relevance: the larger, the better. Only samples of the same query are compared.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features). float32 and float64 data are used without a copy if
+            the samples of each query are contiguous.
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Relevance: the larger,
+            the better. Only samples of the same query are compared.
         groups : array of shape (n_samples,), optional
             Query of each sample, as numbers or strings, in any order. By default all samples are one query.
         sample_weight : array of shape (n_samples,), optional
             For ``loss="pairs"``: a sample of weight 2 counts as two samples, so c_ij is multiplied by both
             weights. For ``"map"`` and ``"ndcg"``: query weights, which must be the same for all samples of a
             query.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
         **unknown : dict
             Not used; other names, such as ``qid``, are an error that says what to use.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         reject_names(unknown)
         data = {"X": X, "y": y}
@@ -200,9 +262,16 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         return self
 
     @chunked
-    @documented
     def predict(self, X: Any, *, out: Any = None) -> Array:
         """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
 
         Returns
         -------
@@ -214,7 +283,6 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
         return finite_scores(scores)
 
-    @documented
     def score(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
         """Return the quality that the ranker was trained for: the mean over queries, at most 1.
 
@@ -226,14 +294,17 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
         Parameters
         ----------
-        {y}
-            Relevance.
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. Relevance.
         groups : array of shape (n_samples,), optional
             Query of each sample. By default all samples are one query, but ``groups`` is required after a fit
             with several queries. Omit it for a data set that contains groups.
-        {score_weight}
-            A pair is weighted by the product of the weights of its samples; for "map" and "ndcg" a query by
-            the weight of its samples.
+        sample_weight : array of shape (n_samples,), optional
+            Sample weights. By default those of the data set, if ``X`` is one, else 1. A pair is weighted by
+            the product of the weights of its samples; for "map" and "ndcg" a query by the weight of its
+            samples.
 
         Returns
         -------

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.confidence import calibration_table, margins_of
@@ -102,13 +101,15 @@ class ChainDecision:
     def predict(self, X: Any, lengths: None = None) -> list[list[Any]]: ...
     @overload
     def predict(self, X: Any, lengths: npt.ArrayLike) -> list[Any]: ...
-    @documented
     def predict(self, X: Any, lengths: npt.ArrayLike | None = None) -> list[Any]:
         """Predict the best labels of each sequence.
 
         Parameters
         ----------
-        {sequences}
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------
@@ -122,7 +123,6 @@ class ChainDecision:
         flat = self._names(states)
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
-    @documented
     def predict_k_best(
         self, X: Any, k: int, lengths: Any = None, probabilities: bool = False
     ) -> list[list[tuple[list[Any], float]]]:
@@ -130,9 +130,12 @@ class ChainDecision:
 
         Parameters
         ----------
-        {sequences}
+        X : as for ``fit``
+            Sequences.
         k : int
             Number of labelings. A sequence with fewer allowed labelings gets all of them.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
         probabilities : bool, default False
             Return probabilities in place of scores. Requires ``loss="logistic"``.
 
@@ -163,7 +166,6 @@ class ChainDecision:
     def max_marginals(self, X: Any, lengths: None = None) -> list[Array]: ...
     @overload
     def max_marginals(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
-    @documented
     def max_marginals(self, X: Any, lengths: npt.ArrayLike | None = None) -> Array | list[Array]:
         """Return the score of the best labeling that has a given label at a given token.
 
@@ -173,7 +175,10 @@ class ChainDecision:
 
         Parameters
         ----------
-        {sequences}
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------
@@ -192,7 +197,6 @@ class ChainDecision:
         flat = self._flat_max_marginals(rows, counts)
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
-    @documented
     def calibrate(self, X: Any, y: Any, lengths: Any = None, method: str = "isotonic") -> Self:
         """Learn from held-out sequences how likely a predicted label is right.
 
@@ -204,9 +208,16 @@ class ChainDecision:
         ----------
         X, y : as for ``fit``
             Held-out sequences and their true labels. Tokens with the label None are ignored.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
         method : {"isotonic", "sigmoid"}, default "isotonic"
             The function from margins to probabilities. "isotonic" is any nondecreasing function; it needs
             about 1,000 tokens. "sigmoid" (Platt scaling) has two parameters, for fewer tokens.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Examples
         --------
@@ -239,7 +250,6 @@ class ChainDecision:
     def predict_confidence(self, X: Any, lengths: None = None) -> list[Array]: ...
     @overload
     def predict_confidence(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
-    @documented
     def predict_confidence(
         self, X: Any, lengths: npt.ArrayLike | None = None
     ) -> Array | list[Array]:
@@ -250,7 +260,10 @@ class ChainDecision:
 
         Parameters
         ----------
-        {sequences}
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------
@@ -386,7 +399,6 @@ class ChainDecision:
         with in_terms_of_labels():
             return contract(predict_stacked(*self._scorer(), rows, counts), len(self.classes_))
 
-    @documented
     def score(self, X: Any, y: Any = None, lengths: Any = None) -> float:
         """Return the fraction of tokens with the right label.
 
@@ -394,6 +406,8 @@ class ChainDecision:
         ----------
         X, y : as for ``fit``
             Sequences and their true labels. Omit ``y`` for a data set, which contains its own.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------

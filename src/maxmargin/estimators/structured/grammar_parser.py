@@ -13,7 +13,6 @@ from maxmargin.core.result import Start
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.risks import TaskRisk
@@ -22,7 +21,6 @@ from maxmargin.tasks.parsing.parsing import Parsing
 from maxmargin.tasks.parsing.trees import Tree, as_tree, bracket_score, words
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class GrammarParser(CertifiedEstimator):
     """Parsing by a weighted context-free grammar, trained with a large margin and a certificate.
@@ -32,14 +30,17 @@ class GrammarParser(CertifiedEstimator):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over sentences.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over sentences.
     loss : {"span", "zero_one"}, default "span"
         The training loss: the number of wrong and missing brackets, or whether the tree is wrong.
     wrong_cost : float, default 1.0
         With the span loss: the cost of a wrong bracket. A missing one costs 1.
-    {tol}
-        The accuracy usually stops improving well before the default is reached.
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`. The accuracy usually
+        stops improving well before the default is reached.
     horizontal : int or None, default 1
         Nodes with more than two children are binarized. This is the number of siblings that the symbols made
         for that remember; None means all of them.
@@ -58,10 +59,36 @@ class GrammarParser(CertifiedEstimator):
         certificate is "lower_only".
     max_exact_length : int, default 40
         Number of words up to which the search is exact. Ignored without a ``beam``.
-    {solver}
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`.
-    {warm_start}
-        Only cutting planes reuse its weights, if the grammar has the same size.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is
+        :class:`maxmargin.solvers.DualCoordinate`.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Only cutting planes reuse its weights, if the
+        grammar has the same size.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
 
     Attributes
     ----------
@@ -69,8 +96,27 @@ class GrammarParser(CertifiedEstimator):
         Weights of the rules, in the order of ``grammar_.rules``, followed by those of (attribute, tag) pairs.
     grammar_ : Grammar
         The grammar: ``symbols``, ``rules``, and the ``counts`` of the rules in the training trees.
-    {task_}
-    {certificate}
+    task_ : Task
+        The task, prepared for the training data.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -122,7 +168,6 @@ class GrammarParser(CertifiedEstimator):
         )
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Sequence[Any] | None,
@@ -139,8 +184,15 @@ class GrammarParser(CertifiedEstimator):
         y : list of trees
             Bracketed strings ``"(S (NP ...) ...)"``, nested tuples ``("S", ("NP", ...), ...)`` or trees of
             nltk. Every word has its own tag.
-        {sample_weight}
-            A sample is a sentence.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. A sample is a sentence.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         trees = _trees(y)
         sentences = [words(tree) for tree in trees] if X is None else X

@@ -16,7 +16,6 @@ from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.structured.sequences import cost_matrix
@@ -28,7 +27,6 @@ from maxmargin.tasks.graphs.labeling import GraphLabeling
 from maxmargin.tasks.graphs.programs import Relaxed
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class GraphLabeler(CertifiedEstimator):
     """Labeling of the nodes of graphs and grids, trained with a large margin and a certificate.
@@ -38,8 +36,9 @@ class GraphLabeler(CertifiedEstimator):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over graphs.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over graphs.
     edges : {"full", "symmetric", "potts", "attractive"}, default "full"
         Which pairs of labels share a weight. "full": every ordered pair has its own weight, so edges are
         directed from their first node to their second. "symmetric": the direction is ignored. "potts": only
@@ -52,34 +51,83 @@ class GraphLabeler(CertifiedEstimator):
         bound is not tight, an integer program. "messages" is message passing alone: it is fast on large
         graphs and the bounds stay valid, but the gap may remain large. "lp" trains with the linear
         relaxation: ``certificate_`` is "relaxed", and predictions are rounded.
-    {tol}
-        The accuracy usually stops improving well before the default is reached.
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`. The accuracy usually
+        stops improving well before the default is reached.
     cost : dict or array of shape (n_labels, n_labels), optional
         Dict: the cost of missing each label, 1 for labels that are not in it. Array: ``cost[i, j]`` is the
         cost of predicting label j when the true label is i, in the order of ``classes_``.
-    {prior}
-        It applies to the flat array ``weights_``. If features and labels stay the same,
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors". It
+        applies to the flat array ``weights_``. If features and labels stay the same,
         ``GaussianPrior(mean=last.weights_)`` updates an earlier labeler.
-    {solver}
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if
-        edges must be attractive or a prior has more than a center.
-    {warm_start}
-        Only cutting planes reuse its weights.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is
+        :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if edges must be
+        attractive or a prior has more than a center.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Only cutting planes reuse its weights.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
 
     Attributes
     ----------
-    {classes_}
+    classes_ : array
+        The class labels, sorted.
     coef_ : array of shape (n_labels, n_features)
         Weights of the node features. This is a view of ``weights_``.
     pair_coef_ : array of shape (n_edge_features, n_labels, n_labels)
         Weights of pairs of labels, [edge feature, label of the first node, label of the second].
     weights_ : array
         All weights as one flat array.
-    {task_}
-    {n_features_in_}
+    task_ : Task
+        The task, prepared for the training data.
+    n_features_in_ : int
+        Number of features.
     n_edge_features_in_ : int
         Number of edge features.
-    {certificate}
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -121,7 +169,6 @@ class GraphLabeler(CertifiedEstimator):
     checkpoint: Any = None
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Sequence[Any],
@@ -138,8 +185,15 @@ class GraphLabeler(CertifiedEstimator):
             :func:`maxmargin.tasks.grid_graph` makes a graph from an image.
         y : sequence of arrays
             The labels of the nodes of each graph. An array of any shape is read in C order.
-        {sample_weight}
-            A sample is a graph.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. A sample is a graph.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))

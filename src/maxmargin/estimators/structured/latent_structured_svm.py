@@ -16,7 +16,6 @@ from maxmargin.estimators.base import (
     _seed,
 )
 from maxmargin.estimators.constraints import RELATIVE, of_class
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import require_object
@@ -30,7 +29,6 @@ from maxmargin.solvers.latent_result import LatentResult
 from maxmargin.tasks.latent import LatentTask
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class LatentStructuredSVM(CertifiedEstimator):
     """Large-margin training of a task with latent variables, by a sequence of convex problems.
@@ -45,30 +43,59 @@ class LatentStructuredSVM(CertifiedEstimator):
     task : LatentTask
         The task: what is predicted, and how; see :class:`maxmargin.tasks.LatentTask`. ``fit`` works on a
         copy.
-    {C}
-        It multiplies a sum over examples.
-    {fixed}
-        Names require that the task has an attribute ``feature_names``.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over examples.
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``. Names require that the task has an attribute
+        ``feature_names``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
     tol : float, default 0.01
         The fit stops when no convex step can lower the objective by more than this fraction of it.
-    {solver}
-        It solves the convex steps. "auto" is the same as for :class:`StructuredSVM`.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. It solves the convex steps. "auto" is the same
+        as for :class:`StructuredSVM`.
+    oracle : {"cheap", "expensive"}, default "cheap"
+        Cost of one call of the task's inference. "expensive" saves calls at the price of more computation
+        between them. Use it when a call takes much longer than a millisecond; see the user guide, "Expensive
+        oracles".
     max_iter : int, optional
         Maximum number of convex steps. When it is reached, the best point found is returned.
     max_seconds : float, optional
         Time limit of the fit in seconds. When it is reached, the best point found is returned.
-    {engine}
-        Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled.
-    {warm_start}
-        Its weights are the first solution, so the objective cannot become worse.
-    {callbacks}
-        These are the iterations of all convex steps.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object. Threads speed up tasks that release the GIL.
+        Processes speed up every task that can be pickled.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Its weights are the first solution, so the
+        objective cannot become worse.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit". These are the iterations of all convex steps.
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
     coef_ : array
         The weights w, including fixed ones.
-    {task_}
+    task_ : Task
+        The task, prepared for the training data.
     latent_ : list
         The latent variables of every training example at ``coef_``.
     objective_ : float
@@ -133,7 +160,6 @@ class LatentStructuredSVM(CertifiedEstimator):
             )
 
     @certified_fit
-    @documented
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, *, latent: Any = None
     ) -> Self:
@@ -141,9 +167,17 @@ class LatentStructuredSVM(CertifiedEstimator):
 
         Parameters
         ----------
-        {pairs}
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
         latent : sequence, optional
             Initial values of the latent variables, in place of those that the task chooses.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         check_pairs(X, y)
         weight = check_example_weights(sample_weight, len(y))
@@ -243,13 +277,13 @@ class LatentStructuredSVM(CertifiedEstimator):
             outputs.append((y, h))
         return outputs
 
-    @documented
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Return minus the mean loss of the predictions: the larger, the better.
 
         Parameters
         ----------
-        {pairs}
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects.
 
         Returns
         -------

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import AvailableIf
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.decision import ChainDecision, in_terms_of_labels
@@ -43,13 +42,15 @@ class ChainProbabilities(ChainDecision):
     @overload
     def predict_marginals(self, X: Any, lengths: npt.ArrayLike) -> Array: ...
     @_logistic_only
-    @documented
     def predict_marginals(self, X: Any, lengths: Any = None) -> Array | list[Array]:
         """Predict the probability of each label at each token. Requires ``loss="logistic"``.
 
         Parameters
         ----------
-        {sequences}
+        X : as for ``fit``
+            Sequences.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------
@@ -72,7 +73,6 @@ class ChainProbabilities(ChainDecision):
         return flat if lengths is not None else seq.by_sequence(flat, counts)
 
     @_logistic_only
-    @documented
     def log_probability(self, X: Any, y: Any, lengths: Any = None) -> Array:
         """Return the log probability of labelings. Requires ``loss="logistic"``.
 
@@ -80,6 +80,8 @@ class ChainProbabilities(ChainDecision):
         ----------
         X, y : as for ``fit``
             Sequences and their labels.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
 
         Returns
         -------

@@ -14,7 +14,6 @@ from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import of_class, one_of
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.structured import sequences as seq
@@ -36,7 +35,6 @@ from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
 from maxmargin.tasks.chains.chain import Chain
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     """Sequence labeling by a linear chain, trained with a large margin and a certificate.
@@ -47,12 +45,15 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over sequences. 0.1 was best, or as good as the best, on four corpora with sparse
-        features; a C of 1 takes about twice as long there. With a kernel, or with few dense features,
-        try larger values.
-    {tol}
-        The accuracy usually stops improving well before the default is reached.
+    C : float, default 0.1
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over sequences. 0.1 was best, or as good as the best, on four
+        corpora with sparse features; a C of 1 takes about twice as long there. With a kernel, or with few
+        dense features, try larger values.
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`. The accuracy usually
+        stops improving well before the default is reached.
     loss : {"hinge", "logistic"}, default "hinge"
         "hinge" is the large-margin loss. "logistic" is the negative log probability of the labels of a
         sequence in a conditional random field, for :meth:`predict_marginals` and :meth:`log_probability`. It
@@ -69,14 +70,28 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         Order of the chain. In a second-order chain (2), states are pairs (previous label, label), features
         are scored jointly with both, and triples of consecutive labels have scores. K (K + 1) states replace
         K labels, so this is suitable for few labels.
-    {rescaling}
+    rescaling : {"margin", "slack"}, default "margin"
+        Whether the loss is added to the score of an output ("margin") or multiplies its violation ("slack").
         "slack" is much slower, because inference is a dynamic program over the values of the loss. Costs and
         token weights should be integers; otherwise the gap may not close.
-    {kernel}
-        By default, there is none. The kernel replaces the inner product of two tokens' features; scores of
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. By
+        default, there is none. The kernel replaces the inner product of two tokens' features; scores of
         neighboring labels stay linear. See the user guide, "Kernels on structures".
-    {kernel_method}
-        A row is a token.
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
+    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
+        How the kernel is used. "map" builds features from all training rows and gives the certificate
+        "exact"; it is for a few thousand rows. "nystrom" (:class:`maxmargin.kernels.Nystrom`) builds them
+        from some rows and gives "restricted". "sampled" learns by sampled cuts
+        (:class:`maxmargin.solvers.SampledCuts`) and gives "measured". "auto" is "map" for up to 5,000 rows
+        and "nystrom" for more. A row is a token.
     min_count : int, default 1
         Features that occur in fewer tokens of the training data are left out. For tokens that are dicts or
         strings. On text, 2 makes the model much smaller at about the same accuracy.
@@ -88,15 +103,44 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         model on the fully labeled sequences, fills in the missing labels of the others with the best ones
         that agree with the known labels, once, and then trains on all. A wrong label at such a token costs
         nothing. (To supply your own labels, pass them with a ``token_weight`` of 0.)
-    {prior}
-        It applies to the flat array ``weights_``. ``GaussianPrior.around(last)`` updates an earlier tagger:
-        its weights are assigned by feature name and label.
-    {solver}
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a
-        prior has more than a center.
-    {warm_start}
-        Cutting planes reuse its weights. The default solver reuses its working sets, if the sequences and
-        their labels are bit-identical; C and sample weights may change.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors". It
+        applies to the flat array ``weights_``. ``GaussianPrior.around(last)`` updates an earlier tagger: its
+        weights are assigned by feature name and label.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is
+        :class:`maxmargin.solvers.DualCoordinate`, or :class:`maxmargin.solvers.CuttingPlane` if a prior has
+        more than a center.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Cutting planes reuse its weights. The default
+        solver reuses its working sets, if the sequences and their labels are bit-identical; C and sample
+        weights may change.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
+    max_support : int, default 10000
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
@@ -116,19 +160,48 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     expansion_ : KernelExpansion or None
         With a kernel: the scores of labels as functions of a token. ``coef_`` then belongs to its rows,
         tokens of the training sequences.
-    {task_}
-    {kernel_method_}
-    {kernel_values_}
-        Only set after a fit with sampled cuts.
-    {restricted}
-    {probabilistic}
+    task_ : Task
+        The task, prepared for the training data.
+    kernel_method_ : str
+        With a kernel: how it was used, and after "auto", why.
+    kernel_values_ : int
+        Number of kernel values that were computed. Only set after a fit with sampled cuts.
+    restricted_lower_bound_ : float
+        If the certificate is "restricted": lower bound of the problem that was solved.
+    restricted_gap_ : float
+        If the certificate is "restricted": relative gap of the problem that was solved.
+    probabilistic_bound_ : float
+        After a fit with sampled cuts: how far ``objective_`` is from the optimum at most, with probability
+        0.95.
+    probabilistic_bound_is_vacuous_ : bool
+        After a fit with sampled cuts: whether ``probabilistic_bound_`` is too large to be informative.
     vectorizer_ : TokenVectorizer or None
         Set if the tokens of ``X`` were feature dicts or strings.
     calibration_ : array of shape (2, n_knots)
         Set by ``calibrate``: margins and the probabilities that labels with these margins are right.
-    {n_features_in_}
-    {stream}
-    {certificate}
+    n_features_in_ : int
+        Number of features.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -174,7 +247,6 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
     max_support: int = 10_000
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Any,
@@ -191,21 +263,32 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         ----------
         X : list of matrices, list of lists of feature dicts or strings, or one matrix
             One entry per sequence. An entry is a matrix with a row per token (dense or sparse, a data frame,
-            a tensor, a list of lists of numbers), or a list of tokens, each of which is a dict
-            ``{name: value}``, a list of strings or a string. Values are numbers, strings, lists of strings,
-            or dicts of these. One stacked matrix requires ``lengths``. A data set that
+            a tensor, a list of lists of numbers), or a list of tokens, each of which is a dict ``{name:
+            value}``, a list of strings or a string. Values are numbers, strings, lists of strings, or dicts
+            of these. One stacked matrix requires ``lengths``. A data set that
             :func:`maxmargin.data.write_sequences` wrote is not loaded into memory unless there is a kernel or
             slack rescaling; other data sets of sequences (:func:`maxmargin.data.open`) are loaded.
         y : list of label sequences
             Labels are any hashable values. None is a missing label; see ``partial``. With ``lengths``, a flat
             array is accepted as well. Omit it for a data set, which contains its own.
-        {sample_weight}
-            A sample is a sequence.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. A sample is a sequence.
+        token_weight : list of arrays, or flat array, optional
+            Per-token multipliers of the cost.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
         start_from : SequenceTagger, optional
             A fitted tagger to begin with, such as one that was trained on fewer sequences. Its weights are
             assigned by feature name and label; new names begin at zero. The optimum is the same, and the fit
             is hardly faster, but if it is stopped early its objective is at most that of this tagger. To stay
             close to a tagger, use ``prior=GaussianPrior.around(tagger)``.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         self._train(X, y, lengths, sample_weight, token_weight, resume_from, start_from)
         return self

@@ -11,7 +11,6 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
@@ -21,7 +20,6 @@ from maxmargin.estimators.structured.tagger_input import with_vocabulary
 from maxmargin.estimators.validation import loaded
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class SequenceTaggerCV(StructuredSearch):
     """Sequence labeling by a linear chain, with C chosen by cross-validation.
@@ -33,20 +31,54 @@ class SequenceTaggerCV(StructuredSearch):
     ----------
     Cs : int or array, default 5
         Values of C. An integer n stands for n values between 1e-3 and 10.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn; 5 by default.
     scoring : callable, optional
         ``scoring(tagger, X, y)``: the larger, the better. By default the fraction of right tokens. For spans,
         pass a function that computes :func:`maxmargin.metrics.span_f1_score`.
+    refit : bool, default True
+        Whether to fit the best setting to all samples.
     loss, cost, forbidden_transitions, order, rescaling, min_count, n_hashed, prior
         As in :class:`SequenceTagger`. Labels, features and ``"unseen"`` transitions are those of all
         sequences, including held-out ones.
-    {max_iter}
-        It applies to each fit.
-    {search_seconds}
-    {cell_callbacks}
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`.
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds. It
+        applies to each fit.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
-    {search}
+    cv_results_ : dict of arrays
+        As in GridSearchCV (``params``, ``param_C``, ``split0_test_score``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the certificate of each cell:
+        ``split0_objective``, ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
+    best_params_, best_score_, best_index_
+        The best setting, its mean score and its index in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
     best_estimator_ : SequenceTagger
         The tagger trained on all sequences with the best C, if ``refit``. It can be saved.
     classes_ : list
@@ -91,7 +123,6 @@ class SequenceTaggerCV(StructuredSearch):
     callbacks: Any = None
     verbose: int = 0
 
-    @documented
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train all folds and values of C, then the best C on all sequences.
 
@@ -99,14 +130,22 @@ class SequenceTaggerCV(StructuredSearch):
         ----------
         X, y : lists of sequences
             As for :meth:`SequenceTagger.fit`.
-        {sample_weight}
-            A sample is a sequence. Held-out sequences are scored without weights.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. A sample is a sequence. Held-out sequences are scored without
+            weights.
         groups : array, optional
             Groups for the splitter, one per sequence.
 
+        Returns
+        -------
+        self
+            The estimator itself.
+
         Raises
         ------
-        {interrupted_search}
+        KeyboardInterrupt
+            After Ctrl-C. ``cv_results_`` contains the finished cells, nothing is refitted, and
+            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
         """
         check_parameters(self)
         data = X if isinstance(X, Dataset) else None

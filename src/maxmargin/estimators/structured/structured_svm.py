@@ -14,7 +14,6 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
@@ -43,7 +42,6 @@ from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class StructuredSVM(StructuredStream):
     """Large-margin training of any structured task, with a certificate.
@@ -53,44 +51,130 @@ class StructuredSVM(StructuredStream):
 
     Parameters
     ----------
-    {C}
-        It multiplies a sum over examples.
-    {rescaling}
+    task : Task
+        The task: what is predicted, and how; see :class:`maxmargin.tasks.Task`. ``fit`` works on a copy.
+    C : float, default 1.0
+        Weight of the loss relative to the regularization. The larger, the more closely the model fits the
+        training data. It multiplies a sum over examples.
+    rescaling : {"margin", "slack"}, default "margin"
+        Whether the loss is added to the score of an output ("margin") or multiplies its violation ("slack").
         With "slack", a gap may remain, unless the task has its own ``slack_augmented_inference``.
-    {kernel}
-        By default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. By
+        default, there is none. The kernel replaces inner products of the rows of the inputs. The task must
         define ``kernel_inputs`` and ``with_kernel_inputs``; see the user guide, "Kernels on structures".
-    {fixed}
-        Names require that the task has an attribute ``feature_names``.
-    {tol}
-        The accuracy usually stops improving well before the default is reached.
-    {solver}
-        "auto" is :class:`maxmargin.solvers.DualCoordinate`. It is :class:`maxmargin.solvers.CuttingPlane` if
-        some weights must not be negative and the task has a compiled form.
-    {n_jobs}
-        They share passes over all examples. If the oracle is expensive, they also share a few examples at a
-        time.
-    {engine}
-        Threads speed up tasks that release the GIL. Processes speed up every task that can be pickled; with
-        cloudpickle installed, this includes tasks that are defined in a notebook.
-    {warm_start}
-        Cutting planes reuse its weights. The default solver reuses its working sets, if examples and task are
-        bit-identical; C and sample weights may change.
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
+    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
+        How the kernel is used. "map" builds features from all training rows and gives the certificate
+        "exact"; it is for a few thousand rows. "nystrom" (:class:`maxmargin.kernels.Nystrom`) builds them
+        from some rows and gives "restricted". "sampled" learns by sampled cuts
+        (:class:`maxmargin.solvers.SampledCuts`) and gives "measured". "auto" is "map" for up to 5,000 rows
+        and "nystrom" for more.
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``. Names require that the task has an attribute
+        ``feature_names``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`. The accuracy usually
+        stops improving well before the default is reached.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is
+        :class:`maxmargin.solvers.DualCoordinate`. It is :class:`maxmargin.solvers.CuttingPlane` if some
+        weights must not be negative and the task has a compiled form.
+    oracle : {"cheap", "expensive"}, default "cheap"
+        Cost of one call of the task's inference. "expensive" saves calls at the price of more computation
+        between them. Use it when a call takes much longer than a millisecond; see the user guide, "Expensive
+        oracles".
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds.
+    max_seconds : float, optional
+        Time limit of the fit in seconds. When it is reached, the best point found is returned with its
+        bounds.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method. They share passes over all examples. If the oracle is expensive, they also share a few
+        examples at a time.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object. Threads speed up tasks that release the GIL.
+        Processes speed up every task that can be pickled; with cloudpickle installed, this includes tasks
+        that are defined in a notebook.
+    warm_start : bool, default False
+        Whether to start from the solution of the previous fit. Cutting planes reuse its weights. The default
+        solver reuses its working sets, if examples and task are bit-identical; C and sample weights may
+        change.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with the record of every iteration. The fit stops if one of them returns True. See the user
+        guide, "Watching a fit".
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
+    checkpoint : path or Checkpoint, optional
+        File to which ``fit`` regularly writes its state, so that a fit that was killed can be resumed; see
+        the user guide, "Checkpoints".
+    max_support : int, default 10000
+        Number of samples that ``partial_fit`` keeps. ``fit`` ignores it.
 
     Attributes
     ----------
     coef_ : array
         The weights w, including fixed ones. With a kernel, they belong to the features ``kernel_features_``.
-    {task_}
+    task_ : Task
+        The task, prepared for the training data.
     kernel_features_ : KernelFeatures or None
         With a kernel: the feature map of rows.
-    {kernel_method_}
-    {kernel_values_}
-        Only set after a fit with sampled cuts.
-    {restricted}
-    {probabilistic}
-    {stream}
-    {certificate}
+    kernel_method_ : str
+        With a kernel: how it was used, and after "auto", why.
+    kernel_values_ : int
+        Number of kernel values that were computed. Only set after a fit with sampled cuts.
+    restricted_lower_bound_ : float
+        If the certificate is "restricted": lower bound of the problem that was solved.
+    restricted_gap_ : float
+        If the certificate is "restricted": relative gap of the problem that was solved.
+    probabilistic_bound_ : float
+        After a fit with sampled cuts: how far ``objective_`` is from the optimum at most, with probability
+        0.95.
+    probabilistic_bound_is_vacuous_ : bool
+        After a fit with sampled cuts: whether ``probabilistic_bound_`` is too large to be informative.
+    n_seen_, n_support_ : int
+        After ``partial_fit``: number of samples seen so far, and number of samples kept.
+    objective_ : float
+        Objective at the returned weights: an upper bound of the optimum.
+    lower_bound_ : float
+        Lower bound of the optimum.
+    gap_ : float
+        Relative gap between the bounds, ``(objective_ - lower_bound_) / objective_``.
+    converged_ : bool
+        Whether the bounds prove that ``tol`` was reached.
+    stop_reason_ : str
+        Why the fit stopped: "gap" (``tol`` was reached), "max_iter", "max_seconds", "callback",
+        "interrupted", "stalled" (no further progress) or "rounding" (rounding errors may exceed ``tol``:
+        scale the features).
+    certificate_ : str
+        What the bounds guarantee: "exact", "relaxed", "restricted", "lower_only" or "measured"; see the user
+        guide, "What the certificate means".
+    n_iter_ : int
+        Number of iterations.
+    history_ : list of dict
+        Record of every iteration: bounds, gap, elapsed time and more.
 
     Examples
     --------
@@ -141,7 +225,6 @@ class StructuredSVM(StructuredStream):
             require_kernel_inputs(self.task)
 
     @certified_fit
-    @documented
     def fit(
         self,
         X: Any,
@@ -153,8 +236,18 @@ class StructuredSVM(StructuredStream):
 
         Parameters
         ----------
-        {pairs}
-            A data set (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects. A data set
+            (:func:`maxmargin.data.open`) is passed as ``X`` alone and is loaded into memory.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+        resume_from : path, optional
+            Checkpoint of a fit with the same data and parameters, from which to continue.
+
+        Returns
+        -------
+        self
+            The estimator itself.
         """
         require_task(self.task)
         X, y, sample_weight = loaded(X, y, sample_weight)
@@ -194,7 +287,6 @@ class StructuredSVM(StructuredStream):
             self._kept = keep(about, result, problem)
         return self
 
-    @documented
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model with the next examples of a stream.
 
@@ -210,8 +302,16 @@ class StructuredSVM(StructuredStream):
 
         Parameters
         ----------
-        {pairs}
-            The task's method ``setup`` is called with the examples of the first call only.
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects. The task's method ``setup`` is called
+            with the examples of the first call only.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Examples
         --------
@@ -244,7 +344,6 @@ class StructuredSVM(StructuredStream):
         self.task_, self.coef_, self.kernel_features_ = task, stream.average.copy(), None
         return self
 
-    @documented
     def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Complete the certificate of a stream by one exact pass over its examples.
 
@@ -255,10 +354,17 @@ class StructuredSVM(StructuredStream):
         Parameters
         ----------
         X : sequence, data set or iterable of batches
-            All inputs that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
-            ``(X, y, sample_weight)``.
+            All inputs that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or ``(X, y,
+            sample_weight)``.
         y : sequence, optional
             Outputs, if ``X`` is not an iterable of batches or a data set.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Raises
         ------
@@ -366,14 +472,14 @@ class StructuredSVM(StructuredStream):
                 raise
         return outputs
 
-    @documented
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean loss of the predictions: the larger, the better.
 
         Parameters
         ----------
-        {pairs}
-            A data set with labels is passed as ``X`` alone.
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects. A data set with labels is passed as
+            ``X`` alone.
 
         Returns
         -------

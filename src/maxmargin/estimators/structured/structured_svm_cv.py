@@ -11,7 +11,6 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
@@ -20,7 +19,6 @@ from maxmargin.estimators.structured.structured_svm import StructuredSVM
 from maxmargin.tasks.base import Task
 
 
-@documented
 @dataclass(eq=False, repr=False)
 class StructuredSVMCV(StructuredSearch):
     """Large-margin training of any structured task, with C chosen by cross-validation.
@@ -32,26 +30,90 @@ class StructuredSVMCV(StructuredSearch):
 
     Parameters
     ----------
-    {task}
-        Its ``setup`` sees all examples, including held-out ones: label sets are the same in all folds.
+    task : Task
+        The task: what is predicted, and how; see :class:`maxmargin.tasks.Task`. ``fit`` works on a copy. Its
+        ``setup`` sees all examples, including held-out ones: label sets are the same in all folds.
     Cs : int or array, default 5
         Values of C. An integer n stands for n values between 1e-3 and 10.
+    cv : int, splitter or iterable, optional
+        The folds, as in scikit-learn; 5 by default.
     scoring : callable, optional
         ``scoring(estimator, X, Y)``: the larger, the better. By default minus the mean loss of the task.
-    {kernel}
-        By default, there is none; see :class:`StructuredSVM`. Features are built once, from the rows of all
+    refit : bool, default True
+        Whether to fit the best setting to all samples.
+    rescaling : {"margin", "slack"}, default "margin"
+        Whether the loss is added to the score of an output ("margin") or multiplies its violation ("slack").
+    kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, optional
+        The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
+        of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. By
+        default, there is none; see :class:`StructuredSVM`. Features are built once, from the rows of all
         examples. With "map" this changes no fold's problem. With "nystrom" landmarks may be rows of held-out
         inputs; their outputs are not used.
-    {solver}
-        "auto" is the same as for :class:`StructuredSVM`.
-    {max_iter}
-        It applies to each fit.
-    {search_seconds}
-    {cell_callbacks}
+    gamma : {"scale", "auto"} or float, default "scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid". "scale" is ``1 / (n_features * X.var())``,
+        "auto" is ``1 / n_features``.
+    degree : int, default 3
+        Degree of the kernel "poly".
+    coef0 : float, default 0.0
+        Constant term of the kernels "poly" and "sigmoid".
+    kernel_method : {"auto", "map", "nystrom", "sampled"} or settings object, default "auto"
+        How the kernel is used. "map" builds features from all training rows and gives the certificate
+        "exact"; it is for a few thousand rows. "nystrom" (:class:`maxmargin.kernels.Nystrom`) builds them
+        from some rows and gives "restricted". "sampled" learns by sampled cuts
+        (:class:`maxmargin.solvers.SampledCuts`) and gives "measured". "auto" is "map" for up to 5,000 rows
+        and "nystrom" for more.
+    fixed : dict, optional
+        Weights that are not learned, as ``{index or name of a feature: value}``. Their part of the norm, a
+        constant, is not included in ``objective_``.
+    nonnegative : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be negative.
+    nonpositive : list, optional
+        Features (indices or names, or a boolean mask) whose weights must not be positive.
+    prior : GaussianPrior, optional
+        Center and spread of the weights, in place of the term ``1/2 |w|^2``; see the user guide, "Priors".
+    tol : float or stopping rule, default 0.05
+        Relative gap ``(objective_ - lower_bound_) / objective_`` at which the fit stops. For another
+        criterion, pass a stopping rule such as :class:`maxmargin.solvers.AbsoluteGap`.
+    solver : "auto" or solver object, default "auto"
+        The optimization method; see :mod:`maxmargin.solvers`. "auto" is the same as for
+        :class:`StructuredSVM`.
+    oracle : {"cheap", "expensive"}, default "cheap"
+        Cost of one call of the task's inference. "expensive" saves calls at the price of more computation
+        between them. Use it when a call takes much longer than a millisecond; see the user guide, "Expensive
+        oracles".
+    max_iter : int, optional
+        Maximum number of iterations. When it is reached, the best point found is returned with its bounds. It
+        applies to each fit.
+    max_seconds : float, optional
+        Time limit of the cross-validation in seconds. When it is reached, the best of the settings that were
+        trained on every fold is taken, with a warning. The fit with the best setting is not limited.
+    n_jobs : int, optional
+        Number of workers. None means 1 (on a Ray cluster, 1 per machine), and -1 means all cores. Results are
+        bit-identical for any number from two on. With one worker, ``solver="auto"`` may choose another
+        method.
+    engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
+        What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
+        engines. The fit does not close an engine object.
+    random_state : int, Generator, RandomState or None, default 0
+        Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
+        NumPy, every fit draws another seed.
+    callbacks : list of callables, optional
+        Called with a :class:`maxmargin.callbacks.CellRecord` for every cell. The cross-validation stops if
+        one of them returns True, and the best of the settings that were trained on every fold is taken.
+    verbose : int, default 0
+        If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
+        seconds.
 
     Attributes
     ----------
-    {search}
+    cv_results_ : dict of arrays
+        As in GridSearchCV (``params``, ``param_C``, ``split0_test_score``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ...), and the certificate of each cell:
+        ``split0_objective``, ``split0_lower_bound``, ``split0_gap``, ``split0_converged``.
+    best_params_, best_score_, best_index_
+        The best setting, its mean score and its index in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
     best_estimator_ : StructuredSVM
         The estimator trained on all examples with the best C, if ``refit``. It can be saved.
     coef_ : array
@@ -104,7 +166,6 @@ class StructuredSVMCV(StructuredSearch):
     callbacks: Any = None
     verbose: int = 0
 
-    @documented
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
     ) -> Self:
@@ -112,15 +173,23 @@ class StructuredSVMCV(StructuredSearch):
 
         Parameters
         ----------
-        {pairs}
-        {sample_weight}
-            Held-out examples are scored without weights.
+        X, y : sequences of equal length
+            Inputs and true outputs, of the kind that the task expects.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. Held-out examples are scored without weights.
         groups : array, optional
             Groups for the splitter.
 
+        Returns
+        -------
+        self
+            The estimator itself.
+
         Raises
         ------
-        {interrupted_search}
+        KeyboardInterrupt
+            After Ctrl-C. ``cv_results_`` contains the finished cells, nothing is refitted, and
+            ``error.estimator`` is this object. See :func:`maxmargin.return_on_interrupt`.
         """
         check_parameters(self)
         check_pairs(X, y)

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from maxmargin.core.engine import Engine
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-from maxmargin.estimators.documentation import documented
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.decision import ChainDecision
@@ -28,7 +27,6 @@ class ChainStream(StructuredStream, ChainDecision):
     ) -> TaggedData:
         raise NotImplementedError
 
-    @documented
     def partial_fit(
         self,
         X: Any,
@@ -59,10 +57,19 @@ class ChainStream(StructuredStream, ChainDecision):
         y : list of label sequences
             Labels.
         classes : list, optional
-            All labels that occur in the stream. Required in the first call, unless ``fit`` was called
-            before: then its labels are the default.
-        {sample_weight}
-            A sample is a sequence.
+            All labels that occur in the stream. Required in the first call, unless ``fit`` was called before:
+            then its labels are the default.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C. A sample is a sequence.
+        token_weight : list of arrays, or flat array, optional
+            Per-token multipliers of the cost.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Examples
         --------
@@ -108,7 +115,6 @@ class ChainStream(StructuredStream, ChainDecision):
         self.weights_ = stream.average.copy()
         return self
 
-    @documented
     def verify(
         self,
         X: Any,
@@ -126,10 +132,21 @@ class ChainStream(StructuredStream, ChainDecision):
         Parameters
         ----------
         X : as for ``fit``, or iterable of batches
-            All sequences that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or
-            ``(X, y, sample_weight)``.
+            All sequences that ``partial_fit`` has seen, in any order. An iterable yields ``(X, y)`` or ``(X,
+            y, sample_weight)``.
         y : list of label sequences, optional
             Labels, if ``X`` is not an iterable of batches.
+        lengths : list of int, optional
+            Number of tokens of each sequence, if ``X`` is one matrix.
+        sample_weight : array of shape (n_samples,), optional
+            Per-sample multipliers of C.
+        token_weight : list of arrays, or flat array, optional
+            Per-token multipliers of the cost.
+
+        Returns
+        -------
+        self
+            The estimator itself.
 
         Raises
         ------
