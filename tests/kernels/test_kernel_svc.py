@@ -97,3 +97,19 @@ def test_the_overhead_is_linear_in_the_number_of_pairs(monkeypatch):
     svc = KernelSVC().fit(X, y)
     assert (len(calls), kept[1:], len(svc.history_), svc.converged_) == (1, [1], 1, True)
     assert svc.kernel_values_ == 24**2
+
+
+def test_ties_are_broken_as_in_scikit_learn_if_asked():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.repeat([0, 1, 2], 30)
+    given = {"C": 1.0, "gamma": 0.5, "break_ties": True, "shrinking": False, "cache_size": 50.0}
+    ours = KernelSVC(**given, tol=1e-6, max_iter=-1).fit(X, y)
+    theirs = SVC(**given, tol=1e-7).fit(X, y)
+    grid = rng.normal(scale=3.0, size=(4000, 2))
+    assert (ours.predict(grid) == ours.decision_function(grid).argmax(axis=1)).all()
+    assert (ours.predict(grid) == theirs.predict(grid)).mean() > 0.999
+    plain = KernelSVC(C=1.0, gamma=0.5, tol=1e-6).fit(X, y)
+    assert (plain.predict(grid) != ours.predict(grid)).any(), "no ties in this data"
+    with pytest.raises(ValueError, match="CalibratedClassifierCV"):
+        KernelSVC(probability=True).fit(X, y)

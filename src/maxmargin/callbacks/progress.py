@@ -6,6 +6,8 @@ import time
 from math import inf, isfinite, nan
 from typing import Any
 
+import numpy as np
+
 from maxmargin.callbacks.cells import CellRecord
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stopping import StoppingRule
@@ -98,7 +100,7 @@ class FitProgress:
         parts = [self._label] if self._label else []
         parts += [f"stopped by {estimator.stop_reason_}", f"certificate {estimator.certificate_}"]
         parts += [_gap(estimator), f"objective {estimator.objective_:.6g}"]
-        return "  ".join([*parts, _iterations(estimator.n_iter_), seconds])
+        return "  ".join([*parts, _iterations(int(np.max(estimator.n_iter_))), seconds])
 
 
 def _work(passes: float, iteration: int) -> str:

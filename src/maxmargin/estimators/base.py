@@ -159,7 +159,7 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
                 solver=solver,
                 regularizer=regularizer,
                 stopping=stopping,
-                max_iter=self.max_iter if before.ended is None else 1,
+                max_iter=self._max_iter if before.ended is None else 1,
                 max_seconds=seconds,
                 callbacks=callbacks,
                 observer=joint_observer(self, predicting, fitted, scikit),
@@ -173,6 +173,11 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         if self._keeps_parts:
             self._keep([*after, result])
         return result
+
+    @property
+    def _max_iter(self) -> int | None:
+        """The limit of iterations. Kernel estimators accept -1 for none, as in scikit-learn."""
+        return None if self.max_iter == -1 else self.max_iter
 
     def _previous_weights(self, name: str, shape: tuple[int, ...]) -> Array | None:
         """The weights of the previous fit, if ``warm_start`` and their shape is right for this problem."""
@@ -286,7 +291,7 @@ def _scikit_callbacks(
     if not getattr(estimator, "_skl_callbacks", None):
         yield None
         return
-    limit = estimator.max_iter  # even a limit of 0 reports one iteration
+    limit = estimator._max_iter  # even a limit of 0 reports one iteration
     context = estimator._init_callback_context(
         max_subtasks=None if limit is None else max(1, int(limit))
     )

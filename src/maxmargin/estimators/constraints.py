@@ -165,6 +165,9 @@ SHARED: Mapping[str, Constraint] = {
         lambda value: hasattr(value, "steps"),
     ),
     "max_iter": integer(0) | NO_LIMIT,
+    "shrinking": BOOL,
+    "cache_size": POSITIVE,
+    "break_ties": BOOL,
     "max_seconds": number("a number of seconds of at least 0", lambda value: value >= 0) | NO_LIMIT,
     "engine": one_of("threads", "processes", "ray")
     | Constraint(

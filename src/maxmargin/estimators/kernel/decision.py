@@ -25,6 +25,8 @@ class KernelDecision(AccuracyScore, FittedExpansion):
     classes_: npt.NDArray[Any]
     predict_proba = Missing(NO_PROBABILITIES)
     decision_function_shape: str
+    #: of an estimator that has no such parameter
+    break_ties: bool = False
 
     @chunked
     def decision_function(self, X: Any, *, out: Any = None) -> Array:
@@ -64,7 +66,7 @@ class KernelDecision(AccuracyScore, FittedExpansion):
     @chunked
     def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
-        first class), or by the largest score.
+        first class, unless ``break_ties``), or by the largest score.
 
         Parameters
         ----------
@@ -84,6 +86,9 @@ class KernelDecision(AccuracyScore, FittedExpansion):
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         if not self._voting:
             return self.classes_[scores.argmax(axis=1)]
+        if self.break_ties and self.decision_function_shape == "ovr":
+            votes = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
+            return self.classes_[votes.argmax(axis=1)]
         return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
 
     @property

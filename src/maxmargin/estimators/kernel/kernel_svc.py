@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.base import Solved, _seed, stopping_rule
-from maxmargin.estimators.constraints import of_class, one_of
+from maxmargin.estimators.constraints import Constraint, of_class, one_of
 from maxmargin.estimators.kernel.auto import Automatic
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,
@@ -128,6 +128,16 @@ class KernelSVC(KernelDecision, KernelMachine):
     verbose : int, default 0
         If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
         seconds.
+    shrinking : bool, default True
+        Accepted as in scikit-learn, without effect: samples are always shrunk.
+    cache_size : float, default 200
+        Accepted as in scikit-learn, without effect: ``memory`` limits the blocks of kernel values.
+    break_ties : bool, default False
+        If True, with one-vs-one and ``decision_function_shape="ovr"``: ``predict`` returns the class with the
+        largest ``decision_function`` also where several classes have the most votes.
+    probability : bool, default False
+        Accepted as in scikit-learn. It must be False: for probabilities wrap the classifier in
+        :class:`sklearn.calibration.CalibratedClassifierCV`.
 
     Attributes
     ----------
@@ -210,7 +220,13 @@ class KernelSVC(KernelDecision, KernelMachine):
 
     #: there may be very many pairs of classes
     _keeps_parts = False
-    _constraints = of_class(multi_class=one_of("auto", "ovo", "crammer_singer"))
+    _constraints = of_class(
+        multi_class=one_of("auto", "ovo", "crammer_singer"),
+        probability=Constraint(
+            ("False, and sklearn.calibration.CalibratedClassifierCV for probabilities",),
+            lambda value: isinstance(value, bool | np.bool_) and not value,
+        ),
+    )
 
     C: float = 1.0
     _: KW_ONLY
@@ -233,6 +249,10 @@ class KernelSVC(KernelDecision, KernelMachine):
     random_state: Any = 0
     callbacks: Any = None
     verbose: int = 0
+    shrinking: bool = True
+    cache_size: float = 200
+    break_ties: bool = False
+    probability: bool = False
 
     @certified_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -311,7 +331,7 @@ class KernelSVC(KernelDecision, KernelMachine):
         """Whether pairs of few rows are solved in one call. Iterations of single pairs, which callbacks
         see and ``max_iter`` counts, and starting points require the solver's loop for each pair."""
         watched = self.callbacks or getattr(self, "_skl_callbacks", None)
-        plain = self.max_iter is None and not self.warm_start and not watched
+        plain = self._max_iter is None and not self.warm_start and not watched
         return (
             plain
             and isinstance(settings, Automatic | KernelBlocks)

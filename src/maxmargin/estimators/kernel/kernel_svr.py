@@ -86,6 +86,10 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     verbose : int, default 0
         If 1, show the progress of the fit on standard error: on one line in a terminal, else every ten
         seconds.
+    shrinking : bool, default True
+        Accepted as in scikit-learn, without effect: samples are always shrunk.
+    cache_size : float, default 200
+        Accepted as in scikit-learn, without effect: ``memory`` limits the blocks of kernel values.
 
     Attributes
     ----------
@@ -175,6 +179,8 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     random_state: Any = 0
     callbacks: Any = None
     verbose: int = 0
+    shrinking: bool = True
+    cache_size: float = 200
 
     @certified_fit
     def fit(

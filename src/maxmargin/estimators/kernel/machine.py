@@ -17,8 +17,10 @@ from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.constraints import (
     FUNCTION,
     KERNELS,
+    NO_LIMIT,
     Constraint,
     instance,
+    integer,
     of_class,
     one_of,
 )
@@ -57,6 +59,7 @@ class KernelMachine(CertifiedEstimator):
     #: workers are threads
     engine = "threads"
     _constraints = of_class(
+        max_iter=integer(-1) | NO_LIMIT,
         kernel=KERNELS | one_of("precomputed") | FUNCTION,
         method=methods(*NAMED),
     )
