@@ -71,6 +71,8 @@ WRONG = {
     "coef0": ("x", None, float("nan"), True),
     "memory": (-1, "all", None),
     "max_kernel_values": (-1, "all", None),
+    "cache_size": POSITIVE,
+    "probability": (True, "no", None),
     "epsilon": (-1.0, float("nan"), "x", True),
     "nu": (0.0, 1.1, "x", True),
     "beta": POSITIVE,
@@ -98,6 +100,7 @@ WRONG = {
     **dict.fromkeys(
         (
             *("fit_intercept", "penalize_intercept", "warm_start", "refit", "prune"),
+            *("shrinking", "break_ties"),
             *("parents", "attributes"),
         ),
         ("no", None, 1),

@@ -19,7 +19,6 @@ from maxmargin.estimators.constraints import (
     KERNELS,
     NO_LIMIT,
     Constraint,
-    instance,
     integer,
     of_class,
     one_of,
@@ -41,9 +40,11 @@ STEP = 512
 
 def methods(*known: str) -> Constraint:
     """The methods of these names, or their settings."""
-    kinds = tuple({type(NAMED[name]): None for name in known})
+    kinds = {type(NAMED[name]): None for name in known}
     words = f"the settings of a method ({', '.join(kind.__name__ for kind in kinds)})"
-    return one_of(*known) | instance(words, *kinds)
+    every = len(known) == len(NAMED)  # then also of methods that were added to the table
+    settings = Constraint((words,), lambda value: type(value) in (METHODS if every else kinds))
+    return one_of(*known) | settings
 
 
 class KernelMachine(CertifiedEstimator):
