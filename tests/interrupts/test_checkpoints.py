@@ -414,7 +414,7 @@ def test_minimize_by_itself(path):
         minimize(risk, 2.0, stopping=rule, resume_from=path, about=about)
     with pytest.raises(ValueError, match="must be plain values"):
         minimize(risk, 1.0, checkpoint=path, about={"data": X})
-    with pytest.raises(TypeError, match="give a str or a path"):
+    with pytest.raises(ValueError, match="checkpoint=3: use a path, a Checkpoint or None"):
         minimize(risk, 1.0, resume_from=3)
     other = ScoreRisk(X[:-1], BINARY[:-1].astype(float), Hinge())
     with pytest.raises(CheckpointError, match="examples was 300 and is 299"):

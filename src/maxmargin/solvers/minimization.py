@@ -118,7 +118,8 @@ def minimize(
     >>> round(result.objective, 4), result.certificate
     (0.5, 'exact')
     """
-    if not isinstance(C, Real) or isinstance(C, bool) or not 0 < C <= LARGEST_C:
+    number = float(C) if isinstance(C, np.floating) else C  # a float32 has no LARGEST_C
+    if not isinstance(C, Real) or isinstance(C, bool) or not 0 < number <= LARGEST_C:
         raise ValueError(f"C={C!r}: it must be a positive number up to {LARGEST_C:g}.")
     regularizer = regularizer or SquaredNorm()
     stopping = stopping or RelativeGap()
