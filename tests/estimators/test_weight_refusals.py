@@ -80,8 +80,8 @@ def test_methods_that_cannot_say_so_and_auto_takes_one_that_can():
         fit(nonnegative=[0], solver=Newton())
     y = np.arange(30) % 3
     with pytest.raises(TypeError, match=r"coordinate .*negative"):
-        LinearSVC(nonnegative=[0], solver=DualCoordinate(), loss="hinge").fit(X, y)
-    assert LinearSVC(nonnegative=[0], loss="hinge").fit(X, y).converged_
+        LinearSVC(nonnegative=[0], solver=DualCoordinate(), multi_class="crammer_singer").fit(X, y)
+    assert LinearSVC(nonnegative=[0], multi_class="crammer_singer").fit(X, y).converged_
     assert fit(nonnegative=[0]).converged_
 
 

@@ -44,8 +44,10 @@ class ProgressLine(FitProgress):
     >>> from sklearn.datasets import load_iris
     >>> from maxmargin import LinearSVC
     >>> from maxmargin.callbacks import ProgressLine
+    >>> from maxmargin.solvers import CuttingPlane
     >>> line = ProgressLine(sys.stdout)
-    >>> est = LinearSVC(callbacks=[line], max_iter=1).fit(*load_iris(return_X_y=True))
+    >>> est = LinearSVC(callbacks=[line], max_iter=1, solver=CuttingPlane())
+    >>> est = est.fit(*load_iris(return_X_y=True))
     20... LinearSVC: stopped by max_iter  certificate exact  gap ...  objective ...  1 iteration  ... s
     >>> line.last.iteration
     1

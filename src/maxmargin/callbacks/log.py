@@ -35,7 +35,7 @@ class Log(FitProgress):
     >>> handler.setFormatter(logging.Formatter("%(name)s %(levelname)s: %(message)s"))
     >>> logger.addHandler(handler)
     >>> logger.setLevel(logging.INFO)
-    >>> est = LinearSVC().fit(*load_iris(return_X_y=True))
+    >>> est = LinearSVC(multi_class="crammer_singer").fit(*load_iris(return_X_y=True))
     maxmargin INFO: ...LinearSVC: stopped by gap  certificate exact  gap ...  ... iterations  ... s
     >>> logger.removeHandler(handler)
     >>> logger.setLevel(logging.NOTSET)
