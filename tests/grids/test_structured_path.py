@@ -171,11 +171,11 @@ def test_what_cannot_be_is_named():
     first = minimize(risks[0], 0.1, solver=DualCoordinate())
     with pytest.raises(ValueError, match="60 examples; the risk has 50"):
         minimize(risks[1], 0.1, solver=DualCoordinate(), start=first)
-    with pytest.raises(ValueError, match="callable"):
+    with pytest.raises(ValueError, match="use a function or None"):
         StructuredSVMCV(TinyMulticlass(), scoring="accuracy").fit(X, y)
     with pytest.raises(ValueError, match="positive numbers"):
         StructuredSVMCV(TinyMulticlass(), [0.0, 1.0]).fit(X, y)
-    with pytest.raises(ValueError, match="at least one value"):
+    with pytest.raises(ValueError, match="use a list of positive numbers"):
         structured_path(TinyMulticlass(), X, y, [])
 
 

@@ -414,7 +414,7 @@ def test_minimize_by_itself(path):
         minimize(risk, 2.0, stopping=rule, resume_from=path, about=about)
     with pytest.raises(ValueError, match="must be plain values"):
         minimize(risk, 1.0, checkpoint=path, about={"data": X})
-    with pytest.raises(ValueError, match="checkpoint=3: use a path, a Checkpoint or None"):
+    with pytest.raises(TypeError, match="give a str or a path"):
         minimize(risk, 1.0, resume_from=3)
     other = ScoreRisk(X[:-1], BINARY[:-1].astype(float), Hinge())
     with pytest.raises(CheckpointError, match="examples was 300 and is 299"):
@@ -628,7 +628,7 @@ def test_places_that_cannot_be_written_to_are_told_at_once(tmp_path):
         LinearSVC(checkpoint=tmp_path / "none" / "c", loss="hinge").fit(X, BINARY)
     with pytest.raises(ValueError, match="is a folder"):
         LinearSVC(checkpoint=tmp_path, loss="hinge").fit(X, BINARY)
-    with pytest.raises(TypeError, match="give a str or a path"):
+    with pytest.raises(ValueError, match="checkpoint=3: use a path, a Checkpoint or None"):
         LinearSVC(checkpoint=3, loss="hinge").fit(X, BINARY)
     for wrong in ({"seconds": -1}, {"seconds": "1"}, {"iterations": 0}, {"iterations": 1.5}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
