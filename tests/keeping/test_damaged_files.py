@@ -152,7 +152,8 @@ def test_somebody_elses_safetensors(path):
     [
         ({"class": "os.system"}, "class 'os.system', which is not known"),
         ({"class": ["LinearSVC"]}, "not known"),
-        ({"class": "StructuredSVM"}, "parameters of StructuredSVM has entries"),
+        ({"class": "StructuredSVM"}, "the fitted part lacks task"),
+        ({"params": {"gama": 1.0}}, "parameters of LinearSVC has entries"),
         ({"extra": 1}, "do not belong there: \\['extra'\\]"),
         ({"params": []}, "must be a JSON object"),
     ],

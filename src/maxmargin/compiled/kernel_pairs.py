@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled.jit import entry, leaf
-from maxmargin.compiled.smo import pair_steps, single_steps
+from maxmargin.compiled.smo import pair_loop, single_loop
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -166,9 +166,9 @@ def solve_pairs(
         floor, goal, budget = EPSILON * max(top, 1e-30), FIRST, EFFORT * n
         while budget > 0 and goal > 0.0:
             if balanced:
-                done, violation = pair_steps(K, diagonal, beta, lo, hi, v, floor, goal, budget)
+                done, violation = pair_loop(K, diagonal, beta, lo, hi, v, floor, goal, budget)
             else:
-                done, violation = single_steps(K, diagonal, beta, lo, hi, v, floor, goal, budget)
+                done, violation = single_loop(K, diagonal, beta, lo, hi, v, floor, goal, budget)
             budget -= max(done, 1)
             for t in range(n):
                 f[t] = (1.0 if t < m else -1.0) - v[t]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.compiled.jit import entry, inlined_maxima
+from maxmargin.compiled.jit import entry, inlined, inlined_maxima
 
 FloatArray = npt.NDArray[np.float64]
 Float32Array = npt.NDArray[np.float32]
@@ -141,8 +141,8 @@ def _violation(v: FloatArray, up: Float32Array, low: Float32Array) -> float:
     return top - bottom
 
 
-@entry
-def pair_steps(
+@inlined
+def pair_loop(
     K: Any,
     diagonal: Float32Array,
     b: FloatArray,
@@ -217,7 +217,23 @@ def pair_steps(
 
 
 @entry
-def single_steps(
+def pair_steps(
+    K: Any,
+    diagonal: Float32Array,
+    b: FloatArray,
+    lo: FloatArray,
+    hi: FloatArray,
+    v: FloatArray,
+    floor: float,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, float]:
+    """See :func:`pair_loop`, which entries of other files inline."""
+    return pair_loop(K, diagonal, b, lo, hi, v, floor, tol, max_steps)
+
+
+@inlined
+def single_loop(
     K: Any,
     diagonal: Float32Array,
     b: FloatArray,
@@ -265,6 +281,22 @@ def single_steps(
             v[t] -= step * row[t]
         steps += 1
     return steps, violation
+
+
+@entry
+def single_steps(
+    K: Any,
+    diagonal: Float32Array,
+    b: FloatArray,
+    lo: FloatArray,
+    hi: FloatArray,
+    v: FloatArray,
+    floor: float,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, float]:
+    """See :func:`single_loop`, which entries of other files inline."""
+    return single_loop(K, diagonal, b, lo, hi, v, floor, tol, max_steps)
 
 
 @entry

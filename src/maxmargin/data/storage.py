@@ -18,6 +18,7 @@ much again as the product.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import random
@@ -111,7 +112,12 @@ class LocalStorage(Storage):
         path = self.folder / name
         if path.exists() and not path.is_file():  # reading a pipe or a device could block forever
             raise DatasetError(f"{path} is not a file.")
-        size = path.stat().st_size
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link to itself
+                raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+            raise
         if size > LARGEST:
             raise DatasetError(f"{path} has {size} bytes, too many for a manifest.")
         return path.read_bytes()
