@@ -34,7 +34,7 @@ def test_fit_prints_the_certificate_as_json(run, files, problems):
     assert found["certified"] is True
     assert found["lower_bound"] <= found["objective"]
     assert found["gap"] <= found["tol"] == 1e-3
-    svc = maxmargin.LinearSVC(C=0.1, loss="hinge").fit(problems["X"], problems["two classes"])
+    svc = maxmargin.LinearSVC(C=0.1).fit(problems["X"], problems["two classes"])
     assert found["objective"] == pytest.approx(svc.objective_, rel=2e-3)
 
 
@@ -258,7 +258,7 @@ def test_resume_continues_a_fit(run, files, tmp_path):
 
 def test_the_file_holds_the_problem_that_was_solved(run, fitted, files):
     """From the file on disk to the objective, with the reader of scikit-learn."""
-    model = maxmargin.load(fitted("two classes", "--C", 0.3))
+    model = maxmargin.load(fitted("two classes", "--C", 0.3, "--loss", "hinge"))
     X, y = load_svmlight_file(str(files["two classes"]))
     value = binary_objective(model.coef_, model.intercept_[0], X, y, 0.3)
     assert value == pytest.approx(model.objective_, rel=1e-9)

@@ -41,7 +41,7 @@ class OwnTerms(RowTerms):
     def __init__(self, y):
         inner = HuberHinge(WIDTH).dual_terms(y)
         self.curvature = inner.curvature
-        for name in ("contribution", "caps", "sizes", "into_box", "demands", "linear_part"):
+        for name in ("contribution", "caps", "sizes", "into_box", "demands"):
             setattr(self, f"_{name}", getattr(inner, name))
 
     def contribution(self, *args):
@@ -58,9 +58,6 @@ class OwnTerms(RowTerms):
 
     def demands(self, *args):
         return self._demands(*args)
-
-    def linear_part(self, *args):
-        return self._linear_part(*args)
 
 
 class Own(HuberHinge):

@@ -387,7 +387,7 @@ def test_joint_training_of_classes_is_not_for_other_losses():
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
     with pytest.raises(ValueError, match="multi_class='ovr'"):
         LinearSVC(loss=HuberHinge(), multi_class="crammer_singer").fit(X, y)
-    with pytest.raises(ValueError, match="cost needs"):
+    with pytest.raises(ValueError, match="cost requires"):
         LinearSVC(loss=HuberHinge(), cost=1.0 - np.eye(3)).fit(X, y)
 
 

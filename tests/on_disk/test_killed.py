@@ -88,7 +88,9 @@ def test_a_lock_of_a_killed_writer(tmp_path, monkeypatch):
     written = data.write(tmp_path, [(np.eye(1), [0])])
     (tmp_path / "manifest.lock").touch()
     monkeypatch.setattr(storage, "LOCK_ATTEMPTS", 2)
-    with pytest.raises(data.DatasetError, match=r"manifest\.lock is held by an unknown.* killed, remove the file"):
+    with pytest.raises(
+        data.DatasetError, match=r"manifest\.lock is held by an unknown.* killed, remove the file"
+    ):
         written.append([(np.eye(1), [0])])
     (tmp_path / "manifest.lock").unlink()
     assert written.append([(np.eye(1), [0])]).shape == (2, 1)

@@ -87,13 +87,12 @@ def test_all_methods_have_one_optimum(name, C):
     X, y, loss, offset, weight = problems()[name]
     risk = ScoreRisk(X, y, loss, sample_weight=weight, intercept=0.5, offset=offset)
     offered = risk.methods(SquaredNorm())
+    coordinates = {"newton", "coordinate", "block coordinate", "shard coordinate", "stream"}
     assert offered == {
-        "logistic": {"newton"},
+        "logistic": {"newton", "quasi-newton"},
+        "squared hinge": coordinates | {"quasi-newton"},
         "classes": {"coordinate", "stream"},
-    }.get(
-        name,
-        {"newton", "coordinate", "block coordinate", "shard coordinate", "stream"},
-    )
+    }.get(name, coordinates)
     bounds = []
     solvers = {
         None: CuttingPlane(),
