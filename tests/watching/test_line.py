@@ -38,7 +38,8 @@ import time
 from sklearn.datasets import load_breast_cancer
 from maxmargin import LinearSVC
 X, y = load_breast_cancer(return_X_y=True)
-svc = LinearSVC(C=100.0, tol=1e-5, verbose=1, callbacks=[lambda record: time.sleep(0.12)])
+svc = LinearSVC(C=100.0, loss="hinge", tol=1e-5, verbose=1)
+svc.callbacks = [lambda record: time.sleep(0.12)]
 svc.fit(X / X.std(axis=0), y)
 """
 
