@@ -53,7 +53,7 @@ def test_what_is_no_solver_is_told_so(solver):
 
 def test_a_method_that_does_not_exist_is_told_so():
     why = scores(Hinge()).refusal("simplex", SquaredNorm())
-    known = "coordinate, block coordinate, shard coordinate, newton, stream"
+    known = "coordinate, block coordinate, shard coordinate, newton, quasi-newton, stream"
     assert why == f"there is no such method, only {known}"
 
 

@@ -169,7 +169,7 @@ def test_other_stopping_rules():
     optimum, _ = solve_binary_qp(X, np.where(y == 1, 1.0, -1.0), 1.0)
     assert risk.objective_ - optimum <= 1.0 * 0.1 + 1e-9
     assert risk.converged_
-    with pytest.raises(ValueError, match="positive"):
+    with pytest.raises(ValueError, match="tolerance above 0"):
         LinearSVC(tol=0.0, loss="hinge").fit(X, y)
 
 

@@ -75,7 +75,9 @@ def optimum(X: Any, y: Any, C: float, K: int) -> tuple[Decimal, list[Decimal]]:
 def test_bounds_enclose_the_optimum_in_60_digits(C: float, K: int, tol: float) -> None:
     rng = np.random.default_rng(K)
     X, y = rng.normal(size=(14, 2)), rng.integers(0, K, 14)
-    svc = LinearSVC(C=C, loss="logistic", tol=tol, fit_intercept=False).fit(X, y)
+    svc = LinearSVC(
+        C=C, loss="logistic", multi_class="multinomial", tol=tol, fit_intercept=False
+    ).fit(X, y)
     with localcontext() as context:
         context.prec = 60
         best, w = optimum(X, y, C, K)
@@ -168,9 +170,12 @@ def test_the_bound_of_a_free_intercept_costs_no_digits(seed):
     assert svc.gap_ <= 1e-9
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_free_intercepts_of_several_classes_are_centered(loss):
+@pytest.mark.parametrize(
+    ("loss", "kind"), [("logistic", "multinomial"), ("hinge", "crammer_singer")]
+)
+def test_free_intercepts_of_several_classes_are_centered(loss, kind):
     X, y = load_iris(return_X_y=True)
-    svc = LinearSVC(C=0.1, loss=loss, penalize_intercept=False).fit(X + 3.0, y)
+    svc = LinearSVC(C=0.1, loss=loss, multi_class=kind, penalize_intercept=False)
+    svc = svc.fit(X + 3.0, y)
     assert abs(svc.intercept_.sum()) <= 1e-13 * np.abs(svc.intercept_).max()
     assert svc.converged_
