@@ -11,8 +11,6 @@ Blocks of 100,000 generated rows are written repeatedly: this does not affect th
 Deaths happen in the middle of a product: once by SIGKILL of a worker, once by SIGKILL of a whole raylet
 ("machine") when there is a spare one. The results are bit-identical in every case.
 
-``--faults`` runs :mod:`benchmarks.cluster_faults` instead: deaths at random rounds, on four machines.
-
 Files go to MAXMARGIN_SCRATCH (by default a temporary folder) and are removed. Requires a network namespace:
 ``tools/in_namespace python -m benchmarks.cluster_scaling``.
 """
@@ -23,7 +21,6 @@ from benchmarks.common import Bench, Cell, Row, command_line, on_disk
 
 # ruff: isort: split
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +29,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.bare_ray import Recorder
 from benchmarks.ray_tools import (
     Killer,
+    Recorder,
     family_cpu,
     local_ray,
     machines_ray,
@@ -173,7 +170,7 @@ def passes(c: Cell) -> tuple[float, float]:
 
 
 def report(bench: Bench, cells: list[Cell]) -> None:
-    """Tables and plot from the finished cells."""
+    """Tables from the finished cells."""
     rows: list[Row] = []
     for c in cells:
         product, plane = passes(c)
@@ -211,7 +208,6 @@ def report(bench: Bench, cells: list[Cell]) -> None:
                     "added, s": wall - clean, "the round it fell into, s": c["round with the death"][k],
                     "usual, s": c["usual"],
                 })  # fmt: skip
-    draw(bench, cells)
     bench.save(
         TITLE,
         [
@@ -220,31 +216,6 @@ def report(bench: Bench, cells: list[Cell]) -> None:
             ("deaths", "Deaths", died, DIED),
         ],
     )
-
-
-def draw(bench: Bench, cells: list[Cell]) -> None:
-    """Plot seconds per pass and memory against rows."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    n = np.array([c["rows"] for c in cells])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for k, name in enumerate(("product $Xw$", "plane $X^T g$")):
-        left.loglog(n, [passes(c)[k] for c in cells], "o-", label=name)
-    first = passes(cells[0])[0]
-    left.loglog(n, first * n / n[0], "k:", label="linear")
-    left.set(xlabel="rows", ylabel="wall seconds of a pass", title="Two workers, rows on disk")
-    left.legend()
-    right.semilogx(n, [c["driver"]["peak"] for c in cells], "s-", label="driver, peak")
-    right.semilogx(
-        n, [max(w["own"] for w in c["workers"]) for c in cells], "o-", label="worker, its own"
-    )
-    right.set(xlabel="rows", ylabel="GB", title="Memory", ylim=(0, None))
-    right.legend()
-    figure.savefig(bench.folder / "cluster_scaling.png", dpi=110)
-    plt.close(figure)
 
 
 NOTE = """
@@ -266,14 +237,5 @@ that restore its scores. The time of the affected round shows the first three; w
 because of other work of the machine.
 """
 
-
 if __name__ == "__main__":
-    if "--faults" in sys.argv:
-        from benchmarks import cluster_faults
-
-        sys.argv.remove("--faults")
-        command_line(
-            "cluster_faults", cluster_faults.TITLE, cluster_faults.cell, cluster_faults.table
-        )
-    else:
-        command_line("cluster_scaling", TITLE, cell, table)
+    command_line("cluster_scaling", TITLE, cell, table)

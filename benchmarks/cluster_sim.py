@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cluster_overhead import NONZEROS, sparse_rows
-from benchmarks.ray_tools import local_ray
+from benchmarks.ray_tools import NONZEROS, local_ray, sparse_rows
 from benchmarks.simulated_cluster import Costs, SimulatedCluster, Sized, spend
 
 TITLE = "Rounds on a simulated cluster"
@@ -40,7 +39,7 @@ LIMIT = 0.25
 ROWS, ALL_SHARDS, MACHINES = 1_000_000_000, 1024, (10, 100, 1000)
 #: assumptions that were not measured: cores of a machine that pay; seconds to read a shard of a dead worker
 CORES, READ = 8, 1.0
-#: rounds of an iteration that send no vectors (from benchmarks.cluster_overhead)
+#: rounds of an iteration that send no vectors, counted in fits on Ray
 SMALL_ROUNDS = 4
 #: nanoseconds for each row in such a round
 ROW = 5e-9

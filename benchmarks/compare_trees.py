@@ -110,7 +110,7 @@ def kernel_fits() -> dict[str, Callable[[], Fit]]:
 def engine_fits() -> dict[str, Callable[[], Fit]]:
     """Cutting planes whose shards are on threads and in processes."""
     import maxmargin as mm
-    from benchmarks.cluster_overhead import sparse_rows
+    from benchmarks.ray_tools import sparse_rows
 
     def of(**params: Any) -> Callable[[], Fit]:
         def make() -> Fit:

@@ -7,7 +7,6 @@ The files are in the folder named by the environment variable ``MAXMARGIN_DATA``
 
 from __future__ import annotations
 
-import bz2
 import json
 import lzma
 import os
@@ -380,61 +379,8 @@ def snakes(split: Split = "train") -> Images:
 
 
 @cache
-def horses(split: Split = "train", *, size: int = 64) -> Images:
-    """Weizmann horses: 278 / 49 RGB images in [0, 1], resized to (size, size), and masks (1 = horse)."""
-    _need(split, "train", "test")
-    d = np.load(find("images/weizmann_horses_128.npz"))
-    shapes = d["shapes"].astype(np.int64)
-    ends = np.cumsum(shapes.prod(axis=1))[:-1]
-    masks = np.unpackbits(d["mask"])[: len(d["pixels"])]
-    wanted = d["is_train"].astype(bool) == (split == "train")
-    X, Y = [], []
-    for pixels, mask, (h, w), take in zip(
-        np.split(d["pixels"], ends), np.split(masks, ends), shapes, wanted, strict=True
-    ):
-        if take:
-            X.append(_shrink(pixels.reshape(h, w, 3) / 255.0, size))
-            small = _shrink(mask.reshape(h, w, 1).astype(np.float64), size)
-            Y.append((small[:, :, 0] > 0.5).astype(np.int64))
-    return Images(X, Y)
-
-
-def _shrink(image: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
-    """Means over a (size, size) grid of cells; pixels on a cell border are split."""
-
-    def share(length: int) -> npt.NDArray[np.float64]:
-        edge = np.linspace(0, length, size + 1)
-        at = np.arange(length)
-        part = np.minimum(at + 1, edge[1:, None]) - np.maximum(at, edge[:-1, None])
-        part = np.maximum(part, 0.0)
-        return part / part.sum(axis=1, keepdims=True)
-
-    rows, columns = share(image.shape[0]), share(image.shape[1])
-    return np.einsum("ah,bw,hwc->abc", rows, columns, image, optimize=True)
-
-
 @cache
-def scene(split: Split = "train") -> Vectors:
-    """Scene: 1,211 / 1,196 x 294 float64, indicators of 6 labels."""
-    _need(split, "train", "test")
-    d = np.load(find("classification/scene_multilabel.npz"))
-    return Vectors(d[f"X_{split}"].astype(np.float64), d[f"y_{split}"].astype(np.int64))
-
-
 @cache
-def yeast(split: Split = "train") -> Vectors:
-    """Yeast: 1,500 / 917 x 103 float64, indicators of 14 labels."""
-    from sklearn.datasets import load_svmlight_file
-
-    _need(split, "train", "test")
-    with lzma.open(find(f"classification/yeast_{split}.svm.xz")) as file:
-        X, lists = load_svmlight_file(file, n_features=103, multilabel=True)
-    y = np.zeros((len(lists), 14), dtype=np.int64)
-    for row, labels in enumerate(lists):
-        y[row, np.asarray(labels, dtype=np.int64)] = 1
-    return Vectors(X.toarray(), y)
-
-
 @cache
 def ud_ewt(split: Literal["train", "dev", "test"] = "train") -> list[Sentence]:
     """UD English EWT: 12,544 / 2,001 / 2,077 sentences of (form, upos, xpos, head, deprel)."""
@@ -545,17 +491,6 @@ def uci_splice() -> Strings:
 
 
 @cache
-def worm_splice(split: Split = "train") -> Strings:
-    """C. elegans acceptor sites: 100,000 windows of 398 letters, 3 % of label +1; two files of them."""
-    _need(split, "train", "test")
-    name = {"train": "100000", "test": "modsel"}[split]
-    with bz2.open(find(f"bio/C_elegans_acc_{name}.fasta.bz2"), "rt") as file:
-        lines = file.read().split("\n")
-    heads = [line for line in lines[0::2] if line]
-    y = np.array([int(re.search(r"label=(-?\d+)", head)[1]) for head in heads])  # type: ignore[index]
-    return Strings(_letters([line for line in lines[1::2] if line]), y)
-
-
 def _letters(strings: list[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer("".join(strings).encode(), np.uint8).reshape(len(strings), -1)
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import secrets
 import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.core.engine import Handle
+
+#: entries of a generated row
+NONZEROS = 75
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -168,3 +178,85 @@ class Killer:
 
 def _raylet(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
+
+
+@dataclass
+class Recorder:
+    """An engine that forwards all calls and records them, their sizes and their wall seconds."""
+
+    engine: Any
+    keep: bool = True
+    sizes: bool = False
+    #: called with the name of each call, before the call
+    hook: Callable[[str], None] | None = None
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=dict)
+    #: (to a worker, from a worker) for each call
+    bytes: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+    @property
+    def durable(self) -> bool:
+        return bool(self.engine.durable)
+
+    def clear(self) -> None:
+        self.calls, self.times, self.bytes = [], {}, {}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds by kind of call."""
+        return {what: sum(times) for what, times in self.times.items()}
+
+    def open(self, factory: Any, specs: Any) -> Recorder:
+        self.engine.open(factory, specs)
+        return self
+
+    def publish(self, array: Any) -> Any:
+        began = time.perf_counter()
+        handle = self.engine.publish(array)
+        self._note("publish", began)
+        return handle
+
+    def reduce(self, method: str, *args: Any) -> Any:
+        return self._call(self.engine.reduce, method, args)
+
+    def gather(self, method: str, *args: Any) -> Any:
+        return self._call(self.engine.gather, method, args)
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _call(self, call: Any, method: str, args: tuple[Any, ...]) -> Any:
+        if self.hook is not None:
+            self.hook(method)
+        began = time.perf_counter()
+        answer = call(method, *args)
+        self._note(method, began)
+        if self.keep:  # copied, so that the object store can free them
+            kept = [Handle(np.array(a.array)) if isinstance(a, Handle) else a for a in args]
+            self.calls.append((method, tuple(kept)))
+        if self.sizes:
+            # in a sum every worker sends its own partial sum; in a gather, its share
+            share = self.engine.n_workers if call == self.engine.gather else 1
+            sent = sum(_size(a.array if isinstance(a, Handle) else a) for a in args)
+            self.bytes.setdefault(method, []).append((sent, _size(answer) / share))
+        return answer
+
+    def _note(self, what: str, began: float) -> None:
+        self.times.setdefault(what, []).append(time.perf_counter() - began)
+
+
+def _size(value: Any) -> int:
+    buffers: list[pickle.PickleBuffer] = []
+    plain = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return len(plain) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def sparse_rows(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
+    """CSR rows with uniformly distributed entries, and labels from a noisy linear rule."""
+    rng = np.random.default_rng(seed)
+    indices = rng.integers(0, d, n * NONZEROS, dtype=np.int32)
+    data = rng.standard_normal(n * NONZEROS, dtype=np.float32)
+    X = sp.csr_matrix((data, indices, np.arange(0, n * NONZEROS + 1, NONZEROS)), shape=(n, d))
+    X.sum_duplicates()
+    w = rng.standard_normal(d)
+    return X, np.where(X @ w + 2.0 * rng.standard_normal(n) > 0.0, 1.0, -1.0)

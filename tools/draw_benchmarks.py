@@ -198,20 +198,6 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
             },
         ),
     ],
-    "Cutting planes against LIBOCAS": [
-        (
-            "cutting_planes_fits",
-            {
-                "set": "data",
-                "C_mean": "C × samples",
-                "eps": "precision",
-                "ours s": "maxmargin, s",
-                "LIBOCAS s": "LIBOCAS, s",
-                "ratio": "times faster",
-                "our gap": "certified gap",
-            },
-        ),
-    ],
     "Regression against scikit-learn": [
         (
             "regression_fits",
@@ -256,18 +242,6 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
             },
         ),
     ],
-    "Memory of linear fits, in sizes of X": [
-        (
-            "memory_layouts",
-            {
-                "X": "X",
-                "MB": "X, MB",
-                "sizes of X, LinearSVC": "LinearSVC",
-                "sizes of X, LinearSVC, CuttingPlane": "LinearSVC by CuttingPlane",
-                "sizes of X, scikit-learn": "scikit-learn",
-            },
-        ),
-    ],
     "Sequences against crfsuite": [
         (
             "sequence_training",
@@ -307,19 +281,6 @@ TABLES: dict[str, list[tuple[str, dict[str, str]]]] = {
                 "theirs s": "LogisticRegression, s",
                 "their solver": "its best solver",
                 "ratio": "ratio",
-            },
-        ),
-    ],
-    "Tagging from strings against crfsuite": [
-        (
-            "from_strings_programs",
-            {
-                "features": "features",
-                "program": "program",
-                "test accuracy %": "test accuracy %",
-                "train s": "training, s",
-                "all sentences ms": "2,012 sentences, ms",
-                "one sentence ms": "one sentence, ms",
             },
         ),
     ],

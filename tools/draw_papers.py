@@ -58,7 +58,7 @@ def text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str) and len(value) > 7:  # tables of other benchmarks have all digits
+    if isinstance(value, str) and len(value) > 7:  # some rows keep the digits of a table
         try:
             value = float(value)
         except ValueError:
@@ -148,18 +148,15 @@ def measured(row: dict[str, Any], alone: bool) -> list[str]:
         f"- **Here:** {begin}{escaped(row['figure'])}.",
         f"- **Verdict:** {row['verdict']}. {escaped(row['why'])}{today}{reason}",
         f"- **Setting:** {escaped(row['setup'])}.",
-        f"- **Command:** ``{command}``{_from(row)}. {_when(row)}",
+        f"- **Command:** ``{command}``{_where(row)}. {_when(row)}",
         "",
     ]
     return out + folded(row)
 
 
-def _from(row: dict[str, Any]) -> str:
-    if not row.get("tables"):
-        return ""
-    tables = ", ".join(f"``{name}.csv``" for name in row["tables"])
-    commands = ", ".join(f"``{command}``" for command in dict.fromkeys(row["commands"]))
-    return f", from {tables}, which {commands} wrote"
+def _where(row: dict[str, Any]) -> str:
+    """The commit that has the script, if it was removed since."""
+    return f" of commit {row['script_in']}" if "script_in" in row else ""
 
 
 def _when(row: dict[str, Any]) -> str:

@@ -10,41 +10,13 @@ import json
 import warnings
 from typing import Any
 
-from benchmarks.papers import (
-    cost,
-    curves,
-    errata,
-    jfy,
-    kernel_fits,
-    malware,
-    oca,
-    ram,
-    ranges,
-    ranking,
-    table_1,
-    table_2,
-    table_3,
-    theorems,
-    yj,
-)
+from benchmarks.papers import jfy, table_1, table_3, theorems
 from benchmarks.papers.record import Recording, Row, folder, judge_again, row_names, run, stale
 
 
 def all_rows() -> dict[str, Row]:
     """The rows by id, in the order of the claims."""
-    modules: tuple[Any, ...] = (
-        table_1,
-        table_2,
-        jfy,
-        cost,
-        theorems,
-        ranking,
-        oca,
-        table_3,
-        curves,
-        ranges,
-    )
-    modules += (malware, kernel_fits, yj, ram, errata)
+    modules: tuple[Any, ...] = (table_1, jfy, theorems, table_3)
     found = {row.id: row for module in modules for row in module.rows()}
     order = row_names()
     unknown = set(found) - set(order)

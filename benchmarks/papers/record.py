@@ -24,7 +24,6 @@ Today = Literal["better", "same", "worse", ""]
 Reason = Literal["", "size", "setting", "machine", "our code", "a real result"]
 #: what the papers say, with the place where they say it
 CLAIMS = Path(__file__).with_name("claims.csv")
-TABLES = HERE / "results"
 #: what every fit of these benchmarks runs
 SOURCES = ("compiled", "core", "duals", "losses", "risks", "solvers", "tasks")
 
@@ -76,8 +75,6 @@ class Row:
     judge: Callable[[Figures], Judgment]
     #: what was run: data, sizes, settings
     setup: str
-    #: tables in results/ from which the figures are taken, if they are not measured here
-    tables: tuple[str, ...] = ()
     #: folders of the library whose changes make the figures old
     sources: tuple[str, ...] = SOURCES
 
@@ -177,16 +174,7 @@ NOT_RUN = Judgment("not run yet", "", "Nothing was measured.")
 
 
 def _origin(row: Row, bench: Recording) -> dict[str, Any]:
-    """When and with what the figures were measured: here, or in the tables they are taken from."""
-    if row.tables:
-        commands = [f"python -m benchmarks.{_bench(name)}" for name in row.tables]
-        texts = [_head(name) for name in row.tables]
-        return {
-            "tables": list(row.tables),
-            "commands": list(dict.fromkeys(commands)),
-            "measured": " ".join(dict.fromkeys(texts)),
-            "commit": commit(),
-        }
+    """When and with what the figures were measured."""
     dates = sorted({c["date"] for c in bench.used})
     when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
     marks = sorted({c["sources"] for c in bench.used if c["sources"]})  # none: a program of others
@@ -194,23 +182,6 @@ def _origin(row: Row, bench: Recording) -> dict[str, Any]:
         "" if set(marks) <= {source_mark()} else f" Fits with library sources {', '.join(marks)}."
     )
     return {"measured": f"Measured {when}. {machine()}.{others}", "commit": commit()}
-
-
-def _bench(table: str) -> str:
-    """The benchmark that wrote a table: the longest name in results/ that the table begins with."""
-    names = [path.stem for path in TABLES.glob("*.md") if table.startswith(path.stem)]
-    return max(names, key=len)
-
-
-def _head(table: str) -> str:
-    lines = (TABLES / f"{_bench(table)}.md").read_text(encoding="utf-8").splitlines()
-    return " ".join(line for line in lines[:6] if line.startswith(("Measured", "Cells")))
-
-
-def read(table: str) -> list[dict[str, str]]:
-    """A table that another benchmark has written."""
-    with (TABLES / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def _plain(value: Any) -> Any:

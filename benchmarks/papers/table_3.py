@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import problems
 from benchmarks.papers import packages, peers
-from benchmarks.papers.oca import load, rows_of
 from benchmarks.papers.record import (
     TIE,
     Figures,
@@ -28,6 +28,7 @@ from benchmarks.papers.record import (
     pick,
     words,
 )
+from benchmarks.problems import Problem
 
 #: set: rows and the paper's C, a factor of every example
 PAPER: dict[str, tuple[int, float]] = {
@@ -58,6 +59,33 @@ CANDIDATES = ("LinearSVC", "dual coordinates", "OCA")
 NOISE = 0.05
 MUS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 KEEP = ("F", "iterations", "support", "seconds", "finished")
+
+
+@functools.lru_cache(maxsize=4)
+def load(name: str, n: int) -> Problem:
+    """n random rows."""
+    problem = problems.load(name)
+    rows = np.random.default_rng(0).permutation(problem.n)[:n]
+    some = problem.rows(np.sort(rows))
+    warm(some)
+    return some
+
+
+def warm(problem: Problem) -> None:
+    """Load the compiled functions of every solver that is timed."""
+    from maxmargin import LinearSVC
+    from maxmargin.solvers import CuttingPlane
+
+    problems.warm(problem)
+    few = problem.some()
+    for how in (CuttingPlane(), CuttingPlane(line_search=False)):
+        LinearSVC(C=1e-2, fit_intercept=False, solver=how, max_iter=5, **few.kind).fit(few.X, few.y)
+
+
+def rows_of(figures: Figures) -> str:
+    """The least and the largest number of rows."""
+    rows = [f["rows"] for f in figures]
+    return f"{min(rows):,} to {max(rows):,}" if min(rows) < max(rows) else f"{rows[0]:,}"
 
 
 def sets(bench: Bench) -> dict[str, tuple[int, float]]:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import multiclass_solvers
 from benchmarks.papers import jfy, structured
 from benchmarks.papers.record import Figures, Judgment, Row, column, judged, pick, words
 from benchmarks.papers.structured import LIMIT, TASKS
@@ -61,7 +60,7 @@ def fit_slack(n: int, C: float, epsilon: float) -> Cell:
     data = structured.multiclass(n)
     counts = np.full(n, data.K)
     labels = CandidateHinge.labels(counts, data.y, costs(np.asarray(data.y), data.K))
-    risk = ScoreRisk(multiclass_solvers.candidates(data), labels, CandidateHinge("slack"))
+    risk = ScoreRisk(structured.candidates(data), labels, CandidateHinge("slack"))
     watch, how = Watch(LIMIT), CuttingPlane(line_search=False, mu=1.0)
     watch.began = began = cpu()
     rule = RiskEpsilon(n * epsilon)

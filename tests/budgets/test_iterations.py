@@ -108,7 +108,7 @@ def test_iterations_do_not_grow_with_n():
 @pytest.mark.data
 @pytest.mark.parametrize("name", first(1, ["rcv1", "covtype"]))
 def test_the_line_search_halves_the_iterations(name):
-    # C selected by held-out accuracy; benchmarks/iterations.py does the same with MNIST and prints the table
+    # C selected by held-out accuracy
     if name == "covtype":
         X, y = require(datasets.covtype)
         rows = np.random.default_rng(1).permutation(X.shape[0])[:60_000]

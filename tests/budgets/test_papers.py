@@ -49,15 +49,13 @@ DATA = (
 @pytest.mark.data
 @pytest.mark.nightly
 def test_every_claim_has_a_verdict(quick):
-    from benchmarks.papers.record import row_names
+    from benchmarks.papers.__main__ import all_rows
 
     verdicts = {
-        name: json.loads((QUICK / f"{name}.json").read_text())["verdict"] for name in row_names()
+        name: json.loads((QUICK / f"{name}.json").read_text())["verdict"] for name in all_rows()
     }
-    assert len(verdicts) >= 24
-    missing = {name for name, verdict in verdicts.items() if verdict == "not run yet"}
-    assert missing <= {"yj-headline", "oca-table-10"}  # they need a program of others
-    assert set(verdicts.values()) <= {"holds", "differs", "reversed", "other size", "not run yet"}
+    assert len(verdicts) >= 20
+    assert set(verdicts.values()) <= {"holds", "differs", "other size"}
 
 
 @pytest.mark.data
@@ -97,16 +95,6 @@ def test_the_line_search_saves_iterations(quick):
     assert lines["OCA"]["F"] <= lines["CPA"]["F"] * (1 + 2e-3)
 
 
-@pytest.mark.data
-@pytest.mark.nightly
-def test_the_approximate_bound_saves_passes(quick):
-    lines = figures("ram-upper-bound")
-    for name in {line["set"] for line in lines}:
-        at = by(lines, "true bound", set=name)
-        assert at["UB' first"]["passes"] < at["every pass"]["passes"]
-        assert all(line["gap"] <= 1e-2 for line in at.values())
-
-
 def test_the_page_is_made_from_the_stored_figures():
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -135,15 +123,6 @@ def test_a_claim_that_fails_at_a_small_size_is_not_called_wrong():
     assert judged(True, "", "", "100", far=True).reason == ""
 
 
-@pytest.mark.data
-@pytest.mark.nightly
-def test_pairs_of_steps_come_nearer_to_the_optimum_than_single_steps(quick):
-    lines = figures("ram-pairs")
-    for name in {line["set"] for line in lines}:
-        at = by(lines, "steps", set=name, C=10.0, epochs=100)
-        assert at["pairs"]["dual below F*, %"] < 0.1 * at["single"]["dual below F*, %"]
-
-
 def test_the_automatic_choice_is_judged_by_the_better_candidate():
     from benchmarks.papers.table_3 import judge_choices
 
@@ -154,22 +133,6 @@ def test_the_automatic_choice_is_judged_by_the_better_candidate():
     assert slow.today == "worse"
     tiny = {"LinearSVC": 0.009, "dual coordinates": 0.001}
     assert judge_choices([{**line, **tiny}]).verdict == "holds"
-
-
-@pytest.mark.parametrize(
-    ("light", "verdict"), [(100.0, "holds"), (20.0, "other size"), (2.0, "reversed")]
-)
-def test_sampled_cuts_against_svm_light(light, verdict):
-    from benchmarks.papers.kernel_fits import judge_headline
-
-    seconds = {"linear time": 10.0, "constant time": 5.0, "default": 1.0, "SVM-light": light}
-    lines = [
-        {"data": "checkers", "rows": 100, "method": k, "seconds": s, "finished": True}
-        for k, s in seconds.items()
-    ]
-    found = judge_headline(lines)
-    assert found.verdict == verdict
-    assert found.today == "better"
 
 
 class Fits:
