@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.tasks import LatentTask
+from maxmargin.tasks import LatentBinary, LatentTask
 
 
 class Rows(LatentTask):
@@ -56,6 +56,28 @@ class WrongRows(Rows):
         return self._best(scores)
 
 
+class Bags(LatentBinary):
+    """Two labels; a bag is positive if one of its rows is. A constant is the last feature."""
+
+    def __init__(self, constant=1.0):
+        self.constant = constant
+
+    def n_features(self, X):
+        return X[0].shape[1] + 1
+
+    def outputs(self, x):
+        return [(self.negative, None)] + [(self.positive, h) for h in range(len(x))]
+
+    def features(self, x, h):
+        return np.append(x[h], self.constant)
+
+    def best(self, x, w):
+        return int(np.argmax(x @ w[:-1]))
+
+    def initial(self, x, y):
+        return int(np.argmax(x.sum(axis=1))) if y == self.positive else None
+
+
 def rows_problem(seed, n=25, m=4, d=4, K=3, shift=2.0):
     """Bags of rows, one of which is moved along the axis of the class."""
     rng = np.random.default_rng(seed)
@@ -66,7 +88,7 @@ def rows_problem(seed, n=25, m=4, d=4, K=3, shift=2.0):
     return X, Y
 
 
-def bags_problem(seed, n=40, m=6, d=5, shift=3.0, sparse=False):
+def bags_problem(seed, n=40, m=6, d=5, shift=3.0):
     """Bags, half of them positive: one instance of a positive bag is moved."""
     rng = np.random.default_rng(seed)
     Y = [1 if k % 2 else -1 for k in range(n)]
@@ -76,8 +98,4 @@ def bags_problem(seed, n=40, m=6, d=5, shift=3.0, sparse=False):
     for x, y in zip(X, Y, strict=True):
         if y > 0:
             x[rng.integers(len(x))] += direction
-    if sparse:
-        import scipy.sparse as sp
-
-        X = [sp.csr_matrix(np.where(np.abs(x) > 0.7, x, 0.0)) for x in X]
     return X, Y

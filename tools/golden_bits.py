@@ -84,6 +84,19 @@ def graphs(n: int = 15, seed: int = 4) -> tuple[Any, Any]:
     return X, [(x[0] + 0.7 * rng.normal(size=(5, 3))).argmax(axis=1) for x in X]
 
 
+class BestRow(tasks.LatentBinary):
+    """A matrix is positive if one of its rows is."""
+
+    def n_features(self, X: Any) -> int:
+        return int(X[0].shape[1])
+
+    def features(self, x: Any, h: Any) -> Any:
+        return x[h]
+
+    def best(self, x: Any, w: Any) -> int:
+        return int(np.argmax(x @ w))
+
+
 class Multiclass(tasks.Task):
     """Several classes, written as a user would."""
 
@@ -260,7 +273,7 @@ FITS |= {
     "StructuredSVMCV": lambda: mm.StructuredSVMCV(Multiclass(), Cs=[0.01, 1.0], cv=2).fit(
         *_examples()
     ),
-    "LatentStructuredSVM": lambda: mm.LatentStructuredSVM(tasks.MultipleInstance()).fit(
+    "LatentStructuredSVM": lambda: mm.LatentStructuredSVM(BestRow()).fit(
         [x.reshape(4, 3) for x in rows(40)[0]], rows(40)[1].tolist()
     ),
 }

@@ -4,22 +4,59 @@ Multiple-instance learning: which instance made the bag positive?
 
 Labels belong to bags here, not to instances: a molecule binds if one of its shapes does, and an image shows
 a horse if one of its windows does. A bag is positive if at least one of its instances is. Which one, the
-*witness*, is unknown. It is a latent variable, and :class:`~maxmargin.LatentStructuredSVM` with
-:class:`~maxmargin.tasks.MultipleInstance` learns witnesses and weights together.
+*witness*, is unknown. It is a latent variable. With a task of twenty lines,
+:class:`~maxmargin.LatentStructuredSVM` learns witnesses and weights together (the MI-SVM).
 
 Simple baselines give every instance the label of its bag, or represent a bag by the mean of its instances.
 In both, the other instances hide the witness.
 """
 
-# %%
-# Bags have 4 to 12 instances with ten features each. All bags are drawn from the same two clusters; in a
-# positive bag, one instance is shifted along the second feature.
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 from maxmargin import LatentStructuredSVM, LinearSVC
-from maxmargin.tasks import MultipleInstance
+from maxmargin.tasks import LatentBinary
+from maxmargin.testing import check_latent_task
+
+# %%
+# The task
+# --------
+# *h* is the index of the witness. The joint feature vector of a positive bag is the witness and a constant
+# for the intercept; that of a negative bag is zero. So the loss of a positive bag is
+# :math:`\max(0, 1 - \max_h \langle w, x_h \rangle)`, and that of a negative one is
+# :math:`\max(0, 1 + \max_h \langle w, x_h \rangle)`.
+#
+# The initial witnesses determine which local optimum is found. Here they are the instances with the largest
+# projection on the difference of the class means, each feature divided by its variance: a mean over all
+# instances of all bags of a class is little affected by irrelevant ones.
+
+
+class Bags(LatentBinary):
+    def setup(self, X, y):
+        dim = super().setup(X, y)  # finds the two labels
+        means = np.array([x.mean(axis=0) for x in X])
+        positive = np.array(y) == self.positive
+        difference = means[positive].mean(axis=0) - means[~positive].mean(axis=0)
+        variance = np.mean([(x**2).mean(axis=0) for x in X], axis=0) - means.mean(axis=0) ** 2
+        self.direction = difference / np.maximum(variance, 1e-12)
+        return dim
+
+    def n_features(self, X):
+        return X[0].shape[1] + 1
+
+    def features(self, x, h):
+        return np.append(x[h], 1.0)
+
+    def best(self, x, w):
+        return int(np.argmax(x @ w[:-1]))
+
+    def initial(self, x, y):
+        return int(np.argmax(x @ self.direction)) if y == self.positive else None
+
+
+# %%
+# Bags have 4 to 12 instances with ten features each. All bags are drawn from the same two clusters; in a
+# positive bag, one instance is shifted along the second feature.
 
 
 def draw(n, rng):
@@ -36,7 +73,10 @@ def draw(n, rng):
 
 rng = np.random.default_rng(0)
 X, y, witnesses = draw(300, rng)
-svm = LatentStructuredSVM(MultipleInstance(), C=0.1).fit(X, y)
+check_latent_task(
+    Bags(), X[:4], y[:4], outputs=lambda x: [(0, None)] + [(1, h) for h in range(len(x))]
+)
+svm = LatentStructuredSVM(Bags(), C=0.1).fit(X, y)
 found = [a == b for a, b in zip(svm.latent_, witnesses, strict=True) if b is not None]
 print(f"{svm.n_iter_} convex steps, objective", [round(r["objective"], 2) for r in svm.history_])
 print(f"stopped by {svm.stop_reason_}: no convex step can gain more than {svm.convex_gap_:.1%}")
@@ -72,7 +112,7 @@ plt.show()
 def accuracies(seed):
     rng = np.random.default_rng(seed)
     (X, y, _), (X_new, y_new, _) = draw(300, rng), draw(1000, rng)
-    latent = LatentStructuredSVM(MultipleInstance(), C=0.1).fit(X, y)
+    latent = LatentStructuredSVM(Bags(), C=0.1).fit(X, y)
     every = LinearSVC(C=0.1, loss="hinge").fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
     top = np.array([every.decision_function(x).max() for x in X])
     threshold = max(top, key=lambda t: np.mean((top >= t) == y))

@@ -4,13 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.latent_tasks import Rows, WrongRows, rows_problem
+from tests.latent_tasks import Bags, Rows, WrongRows, rows_problem
 from tests.referees.problems import solve_structured_qp
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LatentStructuredSVM, LinearSVC, StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import latent_objective
 
 SOLVERS = [DualCoordinate(), DualCoordinate(oracle="expensive"), CuttingPlane()]
@@ -60,7 +59,7 @@ def test_bags_of_one_are_a_linear_svm():
     X = rng.normal(size=(60, 4))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0, 1, -1)
     svc = LinearSVC(C=0.7, tol=1e-6, loss="hinge").fit(X, y)
-    bags = LatentStructuredSVM(MultipleInstance(), 0.7, tol=1e-6).fit([x[None] for x in X], y)
+    bags = LatentStructuredSVM(Bags(), 0.7, tol=1e-6).fit([x[None] for x in X], y)
     assert bags.objective_ == pytest.approx(svc.objective_, rel=3e-6)
     np.testing.assert_allclose(bags.coef_[:-1], svc.coef_[0], atol=5e-3)
     assert bags.coef_[-1] == pytest.approx(svc.intercept_[0], abs=5e-3)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.latent_tasks import Bags
 from tests.referees.problems import solve_structured_prior_qp
 from tests.tiny_tasks import TinyMulticlass
 
@@ -16,7 +17,7 @@ from maxmargin import (
     StructuredSVMCV,
 )
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import Chain, Choice, Enumerable, Graph, MultipleInstance
+from maxmargin.tasks import Chain, Choice, Enumerable, Graph
 
 C = 0.7
 SOLVERS = [
@@ -176,8 +177,8 @@ def test_grids_and_latent_variables_take_a_prior():
     rng = np.random.default_rng(4)
     bags = [rng.normal(size=(3, 2)) + label for label in (1.0, -1.0) * 6]
     labels = [1, -1] * 6
-    around = np.array([0.3, -0.2, 0.1])[: MultipleInstance().setup(bags, labels)]
-    svm = LatentStructuredSVM(MultipleInstance(), 1e-9, prior=GaussianPrior(around))
+    around = np.array([0.3, -0.2, 0.1])
+    svm = LatentStructuredSVM(Bags(), 1e-9, prior=GaussianPrior(around))
     np.testing.assert_allclose(svm.fit(bags, labels).coef_, around, atol=1e-6)
 
 

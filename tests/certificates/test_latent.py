@@ -4,14 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+from tests.latent_tasks import Bags, Rows, WrongRows, bags_problem, rows_problem
 from tests.nightly import first
 
 from maxmargin import LatentStructuredSVM
 from maxmargin.risks import CompletedRisk
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
 from maxmargin.solvers.cccp import ConvexStepRule, minimize_latent
-from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import latent_objective
 
 SOLVERS = [
@@ -35,21 +34,15 @@ def followed(task, X, Y, C, weight=None, **options):
     risk = CompletedRisk(own, X, Y, first, dim, sample_weight=weight)
 
     def watch(record, w):
-        seen.append((record, latent_objective(own, X, Y, w, C, weight, outputs=pairs(own))))
+        seen.append((record, latent_objective(own, X, Y, w, C, weight, outputs=own.outputs)))
 
     return minimize_latent(risk, C, observer=watch, **options), seen, own
-
-
-def pairs(task):
-    if isinstance(task, MultipleInstance):
-        return lambda x: [(task.negative, None)] + [(task.positive, h) for h in range(x.shape[0])]
-    return task.outputs
 
 
 @pytest.mark.parametrize("seed", first(12, range(24)))  # every task with every solver
 def test_the_objective_never_rises(seed):
     rng = np.random.default_rng(seed)
-    task = [Rows(), WrongRows(), MultipleInstance()][seed % 3]
+    task = [Rows(), WrongRows(), Bags()][seed % 3]
     X, Y = bags_problem(seed) if seed % 3 == 2 else rows_problem(seed)
     C = float(10 ** rng.uniform(-2, 1))
     weight = rng.uniform(0.0, 2.0, size=len(Y)) if seed % 2 else None
@@ -227,7 +220,7 @@ def test_no_point_that_was_seen_is_better_than_the_answer(max_iter):
         rng, seen = np.random.default_rng(seed), []
         bags = [rng.normal(size=(3, 2)) for _ in range(6)]
         svm = LatentStructuredSVM(
-            MultipleInstance(intercept=0.0),
+            Bags(0.0),
             C=0.1,
             max_iter=max_iter,
             solver=CuttingPlane(),

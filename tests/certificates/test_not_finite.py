@@ -11,7 +11,6 @@ from maxmargin import (
     GaussianPrior,
     GraphLabeler,
     KernelSVC,
-    LatentStructuredSVM,
     LinearSVC,
     LinearSVCCV,
     LinearSVR,
@@ -39,7 +38,6 @@ from maxmargin.tasks import (
     Enumerable,
     Graph,
     IntegerProgram,
-    MultipleInstance,
     Task,
 )
 
@@ -261,8 +259,6 @@ def test_inputs_of_tasks_are_named(kind):
         StructuredSVM(Enumerable()).fit([good, bad], [0, 1])
     with pytest.raises(ValueError, match="candidate 2, column 2"):
         StructuredSVM(Enumerable()).fit([good, good], [0, 1]).predict([bad])
-    with pytest.raises(ValueError, match=r"bag 1: .* row 2, column 2"):
-        LatentStructuredSVM(MultipleInstance()).fit([good, bad], [1, 0])
     with pytest.raises(ValueError, match="features: nan in row 2, column 2"):
         GraphLabeler().fit([Graph(bad, [[0, 1]])], [labels])
     with pytest.raises(ValueError, match="'features': nan in row 2, column 2"):

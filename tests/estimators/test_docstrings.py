@@ -11,9 +11,10 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from tests.latent_tasks import Bags
 
 import maxmargin
-from maxmargin.tasks import Chain, MultipleInstance
+from maxmargin.tasks import Chain
 
 ESTIMATORS = [
     name
@@ -78,7 +79,7 @@ FITS = [
         {"task": Chain(2), "Cs": [0.1, 1.0], "cv": 2},
         lambda: (SEQUENCES, TAGS),
     ),
-    ("LatentStructuredSVM", {"task": MultipleInstance()}, lambda: (BAGS, ["cat", "a"])),
+    ("LatentStructuredSVM", {"task": Bags()}, lambda: (BAGS, ["cat", "a"])),
 ]
 
 

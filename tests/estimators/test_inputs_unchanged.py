@@ -212,7 +212,6 @@ def parts(estimator, y, inputs=lambda x: x):
 
 EDGES = [[0, 1], [1, 2], [2, 3]]
 TAGS = [THREE[own].tolist() for own in FOURS]
-BAGS = [int(THREE[own].max() > 1) for own in FOURS[:3]] + [0, 1, 0]
 CHOICES = [int(TARGET[own].argmax()) for own in FOURS]
 TIGHT = {"tol": 1e-4}
 MODELS = {
@@ -241,7 +240,6 @@ MODELS = {
     "SequenceTagger kernel": parts(maxmargin.SequenceTagger(kernel="rbf"), TAGS),
     "GraphLabeler": parts(maxmargin.GraphLabeler(), TAGS, lambda x: tasks.Graph(x, EDGES)),
     "StructuredSVM": parts(maxmargin.StructuredSVM(tasks.Enumerable(), **TIGHT), CHOICES),
-    "LatentStructuredSVM": parts(maxmargin.LatentStructuredSVM(tasks.MultipleInstance()), BAGS),
 }
 
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.latent_tasks import Rows, WrongRows, rows_problem
+from tests.latent_tasks import Bags, Rows, WrongRows, rows_problem
 
 from maxmargin import LatentStructuredSVM, LinearSVC
 from maxmargin.solvers import CuttingPlane
-from maxmargin.tasks import Chain, MultipleInstance
+from maxmargin.tasks import Chain
 from maxmargin.testing import check_latent_task
 
 
@@ -124,7 +124,7 @@ def test_bags_beat_the_plain_ways(seed):
         return X, y
 
     (X, y), (X_new, y_new) = draw(200), draw(500)
-    latent = 1.0 + LatentStructuredSVM(MultipleInstance(), 0.1).fit(X, y).score(X_new, y_new)
+    latent = 1.0 + LatentStructuredSVM(Bags(), 0.1).fit(X, y).score(X_new, y_new)
     each = LinearSVC(C=0.1, loss="hinge").fit(np.vstack(X), np.repeat(y, [len(x) for x in X]))
     top = np.array([each.decision_function(x).max() for x in X])
     threshold = max(top, key=lambda t: np.mean((top >= t) == y))  # the best one for bags

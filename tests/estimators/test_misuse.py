@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss
+from tests.latent_tasks import Bags
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
@@ -34,7 +35,7 @@ from maxmargin.kernels import Nystrom
 from maxmargin.losses import FBeta, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate
-from maxmargin.tasks import Chain, MultipleInstance
+from maxmargin.tasks import Chain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -55,7 +56,7 @@ BAGS = [X[3 * k : 3 * k + 3] for k in range(10)]
             "task=Chain is a class",
         ),
         (lambda: StructuredSVMCV(TinyMulticlass).fit(EXAMPLES, CLASSES), "task=TinyMulticlass is a class"),
-        (lambda: LatentStructuredSVM(MultipleInstance), "task=MultipleInstance is a class"),
+        (lambda: LatentStructuredSVM(Bags), "task=Bags is a class"),
         (lambda: LinearSVC(solver=DualCoordinate).fit(X, Y), r"solver=DualCoordinate\(\.\.\.\)"),
         (lambda: LinearSVR(solver=CuttingPlane).fit(X, X[:, 0]), "solver=CuttingPlane is a class"),
         (lambda: RankSVM(solver=CuttingPlane).fit(X, Y), "solver=CuttingPlane is a class"),
@@ -226,11 +227,8 @@ def test_an_argmax_that_returns_none_is_named():
         svm.predict(EXAMPLES)
 
 
-class NoPair(MultipleInstance):
+class NoPair(Bags):
     def loss_augmented_inference(self, x, y, w):
-        return None
-
-    def pack(self, *args):
         return None
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from tests.keeping.test_damaged_files import joined, parts
+from tests.latent_tasks import Bags
 from tests.tiny_tasks import TinyMulticlass
 
 import maxmargin
 from maxmargin import LatentStructuredSVM, StructuredSVM, StructuredSVMCV
 from maxmargin.estimators.constraints import SHARED
 from maxmargin.estimators.parameters import _rules
-from maxmargin.tasks import MultipleInstance
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -27,7 +27,7 @@ ESTIMATORS = dict.fromkeys(
 ) | {
     "GrammarParser": ((), (None, ["(S (N a) (V b))"])),
     "GraphLabeler": ((), ([(X[:2], [[0, 1]])], [[0, 1]])),
-    "LatentStructuredSVM": ((MultipleInstance(),), ([X[:3], X[3:6]], [0, 1])),
+    "LatentStructuredSVM": ((Bags(),), ([X[:3], X[3:6]], [0, 1])),
     "SequenceTagger": ((), WORDS),
     "SequenceTaggerCV": ((), WORDS),
     "StructuredSVM": ((TinyMulticlass(),), (list(X), X.argmax(axis=1).tolist())),
@@ -179,7 +179,7 @@ def test_generators_of_numpy_are_random_states(kind):
 
 def test_a_latent_fit_has_no_stopping_rule():
     with pytest.raises(ValueError, match=r"tol=.*: use a relative tolerance"):
-        LatentStructuredSVM(MultipleInstance(), tol=maxmargin.solvers.AbsoluteGap(1.0)).fit(
+        LatentStructuredSVM(Bags(), tol=maxmargin.solvers.AbsoluteGap(1.0)).fit(
             [X[:3], X[3:6]], [0, 1]
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from tests.latent_tasks import Bags
 from tests.tiny_tasks import TinyMulticlass
 
 import maxmargin
@@ -34,7 +35,7 @@ from maxmargin import (
 from maxmargin.kernels import Nystrom
 from maxmargin.persistence import ModelFileError
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate, Newton
-from maxmargin.tasks import Chain, Enumerable, Graph, MultipleInstance
+from maxmargin.tasks import Chain, Enumerable, Graph
 from maxmargin.tasks.parsing.trees import words
 
 RNG = np.random.default_rng(0)
@@ -120,7 +121,7 @@ def _models() -> dict[str, Callable[[], Any]]:
         "StructuredSVM kernel": lambda: StructuredSVM(
             Chain(3), kernel="rbf", kernel_method=Nystrom(5)
         ).fit(CHAINS, LABELS),
-        "LatentStructuredSVM": lambda: LatentStructuredSVM(MultipleInstance()).fit(BAGS, SIGNS),
+        "LatentStructuredSVM": lambda: LatentStructuredSVM(Bags()).fit(BAGS, SIGNS),
     }
 
 
@@ -150,7 +151,9 @@ def use_model(path: Path) -> None:
         if isinstance(error, ModelFileError) or "pass it, ready to predict" not in str(error):
             raise
         latent = b"LatentStructuredSVM" in path.read_bytes()
-        task = MultipleInstance(labels=(-1, 1)) if latent else Chain(n_labels=3)
+        task = Bags() if latent else Chain(n_labels=3)
+        if latent:
+            task.setup(BAGS, SIGNS)
         est = maxmargin.load(path, task=task)
     repr(est)
     kind = type(est).__name__

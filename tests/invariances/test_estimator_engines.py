@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from tests.latent_tasks import Bags
 from tests.slow_tasks import Sleepy, examples
 from tests.tiny_tasks import TinyMulticlass
 
@@ -33,7 +34,7 @@ from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.risks import TaskRisk
 from maxmargin.risks.lines.shard import LineShard
 from maxmargin.solvers import CuttingPlane, DualCoordinate
-from maxmargin.tasks import Graph, MultipleInstance
+from maxmargin.tasks import Graph
 
 PLANES = CuttingPlane()
 CERTIFICATE = ("objective_", "lower_bound_", "gap_", "stop_reason_", "n_iter_")
@@ -115,7 +116,7 @@ FITS = {
     "trees": (GrammarParser(0.1, solver=PLANES), trees()),
     "own task": (StructuredSVM(TinyMulticlass(), 0.1, solver=PLANES), examples(100)),
     "own task, expensive": (StructuredSVM(TinyMulticlass(), 0.1, oracle="expensive"), examples(40)),
-    "latent": (LatentStructuredSVM(MultipleInstance(), 0.1, solver=PLANES), bags()),
+    "latent": (LatentStructuredSVM(Bags(), 0.1, solver=PLANES), bags()),
 }
 
 

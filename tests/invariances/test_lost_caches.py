@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.ctrl_c import interrupted
 from tests.killed_shards import Kill, KillingEngine
-from tests.latent_tasks import Rows
+from tests.latent_tasks import Bags, Rows
 from tests.nightly import first
 from tests.rebuilt_shards import RebuildingEngine
 from tests.tiny_tasks import TinyMulticlass
@@ -15,7 +15,7 @@ from maxmargin.risks import CompletedRisk, TaskRisk
 from maxmargin.risks.structured import risk as task
 from maxmargin.risks.structured import shard as task_shard
 from maxmargin.solvers import CuttingPlane, DualCoordinate, RelativeGap, minimize_latent
-from maxmargin.tasks import Chain, Enumerable, MultipleInstance
+from maxmargin.tasks import Chain, Enumerable
 
 
 def chain(engine, n=200):
@@ -140,7 +140,7 @@ def test_an_interrupt_between_two_shards(at, small_cache):
 def bags(engine):
     rng = np.random.default_rng(5)
     X, Y = [rng.normal(size=(rng.integers(1, 6), 3)) for _ in range(120)], [1, -1] * 60
-    bags = MultipleInstance()
+    bags = Bags()
     dim = bags.setup(X, Y)
     H = [bags.initial(x, y) for x, y in zip(X, Y, strict=True)]
     return CompletedRisk(bags, X, Y, H, dim, engine=engine)

@@ -26,7 +26,7 @@ from maxmargin.risks.structured.latent import CompletedTask, PlainLatentExamples
 from maxmargin.risks.structured.python_examples import PlainExamples
 from maxmargin.risks.structured.shard import ExamplePart
 from maxmargin.risks.weight_map import WeightMap
-from maxmargin.tasks import Chain, Choice, Enumerable, MultipleInstance
+from maxmargin.tasks import Chain, Choice, Enumerable
 from maxmargin.tasks.enumerable_examples import EnumerableExamples
 from maxmargin.tasks.latent import Completed
 
@@ -56,15 +56,6 @@ def candidates(rng: Any, n: int, rescaling: Any = "margin") -> Any:
     return Enumerable().pack([sp.csr_matrix(x) for x in X], Y, rescaling)
 
 
-def bags(rng: Any, n: int) -> Any:
-    X = [rng.normal(size=(rng.integers(1, 6), 3)) for _ in range(n)]
-    Y = [1, -1, *rng.choice([-1, 1], n - 2)]
-    task = MultipleInstance()
-    task.setup(X, Y)
-    H = [int(rng.integers(len(x))) if y == 1 else None for x, y in zip(X, Y, strict=True)]
-    return task.pack(X, Y, H)
-
-
 def plain(rng: Any, n: int) -> Any:
     X, Y = rng.normal(size=(n, 3)), [0, 1, 2, *rng.integers(0, 3, n)][:n]
     task = TinyMulticlass()
@@ -86,7 +77,7 @@ def slack(rng: Any, n: int) -> Any:
     return candidates(rng, n, "slack")
 
 
-KINDS = [chains, candidates, slack, bags, plain, latent]
+KINDS = [chains, candidates, slack, plain, latent]
 
 
 def bits(thing: Any) -> Any:

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.latent_tasks import WrongRows, bags_problem, rows_problem
+from tests.latent_tasks import Bags, WrongRows, bags_problem, rows_problem
 
 import maxmargin
 from maxmargin import LatentStructuredSVM
-from maxmargin.tasks import MultipleInstance
 
 
 def test_a_model_comes_back(tmp_path):
@@ -34,10 +33,12 @@ def test_a_model_comes_back(tmp_path):
     assert (back.C, back.tol, back.nonnegative, back.fixed) == (0.7, 1e-3, [0], {2: 0.5})
 
 
-def test_bags_need_their_labels(tmp_path):
+def test_a_model_needs_its_task(tmp_path):
     X, y = bags_problem(0)
-    svm = LatentStructuredSVM(MultipleInstance()).fit(X, y).save(tmp_path / "model")
-    back = maxmargin.load(tmp_path / "model", task=MultipleInstance(labels=(-1, 1)))
+    svm = LatentStructuredSVM(Bags()).fit(X, y).save(tmp_path / "model")
+    task = Bags()
+    task.setup(X, y)
+    back = maxmargin.load(tmp_path / "model", task=task)
     assert back.predict(X) == svm.predict(X)
-    with pytest.raises(ValueError, match="whose task was a MultipleInstance"):
+    with pytest.raises(ValueError, match="whose task was a Bags"):
         maxmargin.load(tmp_path / "model")

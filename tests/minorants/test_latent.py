@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+from tests.latent_tasks import Bags, Rows, WrongRows, bags_problem, rows_problem
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
 from maxmargin.risks import CompletedRisk
 from maxmargin.risks.weight_map import WeightMap
 from maxmargin.solvers import CuttingPlane, DualCoordinate, minimize
-from maxmargin.tasks import MultipleInstance
 
 
 def some_latent(X, rng):
@@ -95,7 +94,7 @@ def test_the_products_of_a_shifted_bundle(seed):
 def test_moved_multipliers_are_feasible_and_worth_what_they_say(seed, kind):
     rng = np.random.default_rng(seed)
     if kind == "bags":
-        (X, Y), task = bags_problem(seed, n=12), MultipleInstance()
+        (X, Y), task = bags_problem(seed, n=12), Bags()
         Y = [int(y) for y in Y]
     else:
         (X, Y), task = rows_problem(seed, n=12), Rows(spread=0.5) if kind == "rows" else WrongRows()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from tests.latent_tasks import Bags
 
 from maxmargin import (
     GaussianPrior,
@@ -29,7 +30,7 @@ from maxmargin import (
 )
 from maxmargin.kernels import Nystrom
 from maxmargin.solvers import AbsoluteGap, CuttingPlane
-from maxmargin.tasks import Chain, Graph, MultipleInstance
+from maxmargin.tasks import Chain, Graph
 from maxmargin.tasks.parsing.trees import words, write_tree
 
 RNG = np.random.default_rng(0)
@@ -137,7 +138,7 @@ CASES: dict[str, Case] = {
         CHAINS,
     ),
     "latent_structured_svm": Case(
-        lambda: LatentStructuredSVM(MultipleInstance(), C=0.1, tol=1e-2).fit(BAGS, BAG_SIGNS), BAGS
+        lambda: LatentStructuredSVM(Bags(), C=0.1, tol=1e-2).fit(BAGS, BAG_SIGNS), BAGS
     ),
 }
 
@@ -147,11 +148,18 @@ DATASETS: dict[str, Any] = {
     "dataset_sparse": (sp.csr_matrix(np.round(X * (X > 0), 3)), np.round(TARGETS, 3)),
 }
 
+
+def _bags() -> Any:
+    task = Bags()
+    task.setup(BAGS, BAG_SIGNS)
+    return task
+
+
 #: tasks are code: their classes, and not the files, say how to predict
 TASKS: dict[str, Callable[[], Any]] = {
     "structured_svm": lambda: Chain(3),
     "structured_svm_kernel": lambda: Chain(3),
-    "latent_structured_svm": lambda: MultipleInstance(labels=(-1, 1)),
+    "latent_structured_svm": _bags,
 }
 
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.latent_tasks import Rows, WrongRows, bags_problem, rows_problem
+from tests.latent_tasks import Bags, Rows, WrongRows, bags_problem, rows_problem
 
-from maxmargin.tasks import MultipleInstance
 from maxmargin.testing import check_latent_task
 
 
@@ -68,20 +67,7 @@ def test_what_is_wrong_is_found(make, what):
         check_latent_task(task, X, Y, outputs=task.outputs)
 
 
-def test_packed_examples_that_complete_wrongly():
-    class Wrong(MultipleInstance):
-        def pack(self, X, Y, H):
-            packed = super().pack(X, Y, H)
-            right = packed.complete
-
-            def complete(w, lo, hi):
-                answers = right(w, lo, hi)
-                answers.gains[:] += 1.0
-                return answers
-
-            packed.complete = complete
-            return packed
-
-    X, Y = bags_problem(0, n=8)
-    with pytest.raises(AssertionError, match="gains"):
-        check_latent_task(Wrong(), X, Y)
+@pytest.mark.parametrize("task", [Rows(), WrongRows(), Bags()])
+def test_what_is_right_passes(task):
+    X, Y = bags_problem(0, n=8) if isinstance(task, Bags) else rows_problem(0, n=6)
+    check_latent_task(task, X, Y, outputs=task.outputs)

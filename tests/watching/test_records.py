@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import get_scorer
+from tests.latent_tasks import Bags
 
 from maxmargin import (
     GraphLabeler,
@@ -30,7 +31,7 @@ from maxmargin import (
 from maxmargin.callbacks import JsonLines, Log, ValidationScore
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.tasks import Chain, MultipleInstance
+from maxmargin.tasks import Chain
 
 X, Y = load_breast_cancer(return_X_y=True)
 X = X / X.std(axis=0)
@@ -46,7 +47,7 @@ FITS = {
     "MeasureSVC": (MeasureSVC, (X, Y)),
     "SequenceTagger": (SequenceTagger, (CHAINS, LABELS)),
     "StructuredSVM": (lambda **p: StructuredSVM(Chain(n_labels=2), **p), (CHAINS, LABELS)),
-    "LatentStructuredSVM": (lambda **p: LatentStructuredSVM(MultipleInstance(), **p), BAGS),
+    "LatentStructuredSVM": (lambda **p: LatentStructuredSVM(Bags(), **p), BAGS),
 }
 ONLY_RECORDS = {
     "KernelSVC": (KernelSVC, (X[:150], Y[:150])),

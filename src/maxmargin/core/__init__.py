@@ -4,7 +4,7 @@ from maxmargin.core.bundle import Bundle
 from maxmargin.core.bundle_solution import BundleSolution, DualPoint
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, OracleKind
-from maxmargin.core.contract.examples import ConstraintCache, Examples, LatentExamples
+from maxmargin.core.contract.examples import ConstraintCache, Examples
 from maxmargin.core.contract.latent import Completion, LatentAnswers, LatentRisk
 from maxmargin.core.contract.risk import Capabilities, Risk
 from maxmargin.core.contract.row_duals import RowDualRisk, RowDuals
@@ -34,7 +34,6 @@ __all__ = [
     "IntArray",
     "IterationRecord",
     "LatentAnswers",
-    "LatentExamples",
     "LatentRisk",
     "LineEvaluation",
     "OracleKind",

@@ -292,9 +292,16 @@ def minimize_latent(
     >>> import numpy as np
     >>> from maxmargin.risks import CompletedRisk
     >>> from maxmargin.solvers import minimize_latent
-    >>> from maxmargin.tasks import MultipleInstance
+    >>> from maxmargin.tasks import LatentBinary
+    >>> class BestRow(LatentBinary):
+    ...     def n_features(self, X):
+    ...         return X[0].shape[1]
+    ...     def features(self, x, h):
+    ...         return x[h]
+    ...     def best(self, x, w):
+    ...         return int(np.argmax(x @ w))
     >>> X, y = [np.array([[2.0], [0.5]]), np.array([[-1.0]])], [1, -1]
-    >>> task = MultipleInstance(intercept=0.0)
+    >>> task = BestRow()
     >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
     >>> result = minimize_latent(risk, C=1.0)
     >>> result.stop_reason, result.latent

@@ -10,7 +10,6 @@ from maxmargin.tasks.graphs.programs import Relaxed
 from maxmargin.tasks.integer_program import IntegerProgram, WeightedSolution
 from maxmargin.tasks.latent import LatentBinary, LatentTask
 from maxmargin.tasks.linear_objective import LinearObjective, TrueCosts
-from maxmargin.tasks.multiple_instance import MultipleInstance
 from maxmargin.tasks.parsing.parsing import Parsing
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "LatentBinary",
     "LatentTask",
     "LinearObjective",
-    "MultipleInstance",
     "Parsing",
     "Relaxed",
     "Task",

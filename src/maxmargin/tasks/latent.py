@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxmargin.core.contract.evaluation import OracleKind
-from maxmargin.core.contract.examples import LatentExamples
 from maxmargin.core.vectors import Array, SparseVector, Vector
 
 
@@ -121,13 +120,6 @@ class LatentTask(ABC):
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return bool(np.array_equal(a, b))
         return bool(a == b)
-
-    def pack(self, X: Sequence[Any], Y: Sequence[Any], H: Sequence[Any]) -> LatentExamples | None:
-        """The examples, completed with ``H``, in a compiled form, or None.
-
-        The compiled form must also be able to complete; see :class:`maxmargin.core.LatentExamples`.
-        """
-        return None
 
 
 class LatentBinary(LatentTask):

@@ -61,9 +61,16 @@ def latent_objective(
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.tasks import MultipleInstance
+    >>> from maxmargin.tasks import LatentBinary
     >>> from maxmargin.testing import latent_objective
-    >>> task = MultipleInstance(intercept=0.0)
+    >>> class BestRow(LatentBinary):
+    ...     def n_features(self, X):
+    ...         return X[0].shape[1]
+    ...     def features(self, x, h):
+    ...         return x[h]
+    ...     def best(self, x, w):
+    ...         return int(np.argmax(x @ w))
+    >>> task = BestRow()
     >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
     >>> task.setup(X, y)
     1

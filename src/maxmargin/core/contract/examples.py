@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from maxmargin.core.contract.answers import Answers
-from maxmargin.core.contract.latent import LatentAnswers
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
@@ -84,16 +82,6 @@ class MovableSets(Protocol):
 
     def moved_to(self, examples: Examples, changed: IntArray, wrong_only: bool) -> Self:
         """Continue with examples of which those in ``changed`` have another true output."""
-
-
-class LatentExamples(Examples, Protocol):
-    """Examples with latent variables, each completed with a value."""
-
-    def complete(self, w: Array, lo: int, hi: int) -> LatentAnswers:
-        """The highest-scoring latent values at ``w`` for the labeled outputs of ``lo .. hi-1``."""
-
-    def completed(self, latent: Sequence[Any]) -> LatentExamples:
-        """The same examples with these latent values."""
 
 
 class ConstraintCache(Protocol):

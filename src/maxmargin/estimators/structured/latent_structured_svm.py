@@ -119,9 +119,16 @@ class LatentStructuredSVM(CertifiedEstimator):
     --------
     >>> import numpy as np
     >>> from maxmargin import LatentStructuredSVM
-    >>> from maxmargin.tasks import MultipleInstance
-    >>> X = [np.array([[3.0, 1.0], [0.0, 1.0]]), np.array([[0.0, -1.0], [0.5, 1.0]])]
-    >>> svm = LatentStructuredSVM(MultipleInstance()).fit(X, ["cat", "a"])
+    >>> from maxmargin.tasks import LatentBinary
+    >>> class BestRow(LatentBinary):
+    ...     def n_features(self, X):
+    ...         return X[0].shape[1]
+    ...     def features(self, x, h):
+    ...         return x[h]
+    ...     def best(self, x, w):
+    ...         return int(np.argmax(x @ w))
+    >>> X = [np.array([[3.0, 1.0], [0.0, 1.0]]), np.array([[-1.0, 0.5], [-0.5, -1.0]])]
+    >>> svm = LatentStructuredSVM(BestRow()).fit(X, ["cat", "a"])
     >>> svm.predict(X), svm.latent_, svm.stop_reason_
     (['cat', 'a'], [0, None], 'cccp')
     """

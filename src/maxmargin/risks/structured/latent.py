@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.examples import LatentExamples, MovableSets
+from maxmargin.core.contract.examples import MovableSets
 from maxmargin.core.contract.latent import Completion, LatentAnswers
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
@@ -164,9 +164,16 @@ class CompletedRisk(TaskRisk):
     >>> import numpy as np
     >>> from maxmargin import minimize
     >>> from maxmargin.risks import CompletedRisk
-    >>> from maxmargin.tasks import MultipleInstance
+    >>> from maxmargin.tasks import LatentBinary
+    >>> class BestRow(LatentBinary):
+    ...     def n_features(self, X):
+    ...         return X[0].shape[1]
+    ...     def features(self, x, h):
+    ...         return x[h]
+    ...     def best(self, x, w):
+    ...         return int(np.argmax(x @ w))
     >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
-    >>> task = MultipleInstance(intercept=0.0)
+    >>> task = BestRow()
     >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
     >>> result = minimize(risk, C=1.0)
     >>> risk.complete(np.array([1.0])).latent
@@ -185,7 +192,7 @@ class CompletedRisk(TaskRisk):
         engine: Engine | None = None,
         weight_map: WeightMap | None = None,
         expensive: bool = False,
-        examples: LatentExamples | None = None,
+        examples: PlainLatentExamples | None = None,
     ) -> None:
         if task.oracle_kind == "undergenerating":
             raise ValueError(
@@ -195,8 +202,6 @@ class CompletedRisk(TaskRisk):
             )
         pairs = [Completed(y, h) for y, h in zip(Y, latent, strict=True)]
         adapter = CompletedTask(task)
-        if examples is None and weight_map is None:
-            examples = task.pack(X, Y, latent)
         if examples is None:
             examples = PlainLatentExamples(adapter, X, pairs, dim, weight_map)
         super().__init__(
@@ -209,7 +214,7 @@ class CompletedRisk(TaskRisk):
             examples=examples,
             expensive=expensive,
         )
-        self._latent_examples: LatentExamples = examples
+        self._latent_examples = examples
         self._made_of = (task, X, Y, dim)
         self._options: dict[str, Any] = {
             "engine": engine,
@@ -269,7 +274,7 @@ class CompletedRisk(TaskRisk):
             dtype=np.int64,
         )
         if isinstance(memory, Bundle):
-            if task.wrong_only or not isinstance(held, PlainLatentExamples):
+            if task.wrong_only:
                 return other, None
             memory.shift(self._moves(held, other, changed, memory.n_blocks))
             return other, memory

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.core.vectors import Array, Vector
-from maxmargin.tasks.base import Bounded, Task
-from maxmargin.tasks.latent import Completed, LatentTask
+from maxmargin.core.vectors import Array
+from maxmargin.tasks.base import Bounded
+from maxmargin.tasks.latent import LatentTask
 from maxmargin.testing.checks._common import (
     Snapshot,
     dimension,
@@ -19,7 +19,6 @@ from maxmargin.testing.checks._common import (
     require_close,
     require_vector,
 )
-from maxmargin.testing.checks.examples import check_examples
 from maxmargin.testing.latent import Pairs, latent_score
 from maxmargin.testing.reference import unwrap
 
@@ -37,9 +36,8 @@ def check_latent_task(
 
     The checks are: the dimension that ``setup`` returns, and the form of the joint features; the loss;
     ``complete`` and both argmaxes (never worse than a known completion; equal to brute force if ``outputs``
-    is given and the argmaxes are exact); the condition of ``wrong_only``; the initial completions; that the
-    task does not change after ``setup``; and, if ``pack`` returns a compiled form, that it agrees with the
-    methods.
+    is given and the argmaxes are exact); the condition of ``wrong_only``; the initial completions; and that
+    the task does not change after ``setup``.
 
     Parameters
     ----------
@@ -63,12 +61,19 @@ def check_latent_task(
     Examples
     --------
     >>> import numpy as np
-    >>> from maxmargin.tasks import MultipleInstance
+    >>> from maxmargin.tasks import LatentBinary
     >>> from maxmargin.testing import check_latent_task
+    >>> class BestRow(LatentBinary):
+    ...     def n_features(self, X):
+    ...         return X[0].shape[1]
+    ...     def features(self, x, h):
+    ...         return x[h]
+    ...     def best(self, x, w):
+    ...         return int(np.argmax(x @ w))
     >>> X = [np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[0.5, -1.0]])]
     >>> def outputs(x):
     ...     return [(-1, None)] + [(1, h) for h in range(len(x))]
-    >>> check_latent_task(MultipleInstance(), X, [1, -1], outputs=outputs)
+    >>> check_latent_task(BestRow(), X, [1, -1], outputs=outputs)
     """
     rng = np.random.default_rng(random_state)
     dim = dimension(task, X, Y, "check_latent_task")
@@ -81,8 +86,6 @@ def check_latent_task(
         _check_completion(task, X[i], Y[i], first[i], w, dim, outputs, where)
         _check_argmaxes(task, X[i], Y[i], w, dim, outputs, where)
     before.require_unchanged("an argmax")
-    _check_packed(task, X, Y, first, tries, dim, n_trials, random_state)
-    before.require_unchanged("the packed examples")
 
 
 def _first(task: LatentTask, x: Any, y: Any, zero: Array) -> Any:
@@ -169,58 +172,3 @@ def _check_argmaxes(
         require_at_least(answer.upper, worst, f"{what}, upper bound")
     else:
         require_close(value, worst, what, value)
-
-
-class _Pairs(Task):
-    """A latent task as an ordinary one, to check packed examples."""
-
-    def __init__(self, task: LatentTask) -> None:
-        self.latent, self.oracle_kind = task, task.oracle_kind
-
-    def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
-        raise NotImplementedError
-
-    def joint_feature(self, x: Any, y: Any) -> Vector:
-        return self.latent.joint_feature(x, *y)
-
-    def loss(self, y: Any, y_hat: Any) -> float:
-        return 0.0 if self.same(y, y_hat) else self.latent.loss(y[0], *y_hat)
-
-    def inference(self, x: Any, w: Array) -> Any:
-        return Completed(*self.latent.inference(x, w))
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: Array) -> Any:
-        return Completed(*unwrap(self.latent.loss_augmented_inference(x, y[0], w)))
-
-    def same(self, y_a: Any, y_b: Any) -> bool:
-        return all(self.latent.same(a, b) for a, b in zip(y_a, y_b, strict=True))
-
-
-def _check_packed(
-    task: LatentTask,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    first: Sequence[Any],
-    tries: Sequence[Array],
-    dim: int,
-    n_trials: int,
-    random_state: int,
-) -> None:
-    packed = task.pack(X, Y, first)
-    if packed is None:
-        return
-    held = list(first)
-    for w in tries[1:4]:
-        pairs = [Completed(y, h) for y, h in zip(Y, held, strict=True)]
-        check_examples(packed, _Pairs(task), X, pairs, dim, None, n_trials, random_state)
-        answers = packed.complete(w, 0, len(X))
-        for i, (x, y, h) in enumerate(zip(X, Y, answers.latent, strict=True)):
-            old = latent_score(task, x, y, held[i], w)
-            best = latent_score(task, x, y, task.complete(x, y, w), w)
-            what = f"complete of the packed examples (example {i})"
-            require_close(latent_score(task, x, y, h, w), best, what, best)
-            require_close(
-                float(answers.gains[i]), best - old, f"{what}, gains", abs(best) + abs(old)
-            )
-        held = answers.latent
-        packed = packed.completed(held)
