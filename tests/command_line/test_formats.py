@@ -294,25 +294,47 @@ def test_csv_columns_are_found_by_name(run, table, tmp_path):
 def test_csv_without_names(run, tmp_path):
     path = tmp_path / "plain.csv"
     path.write_text("0.5,1,3\n-0.5,2,4\n0.25,1,3\n-1,2,4\n")
-    found = run("fit", path, "--no-header", "--label", "c2", "--json").json
+    found = run("fit", path, "--no-header", "--label", "f2", "--json").json
     assert (found["n_samples"], found["n_features"]) == (4, 2)
 
 
 def test_wrong_tables_are_refused(refused, table, tmp_path):
     path = tmp_path / "wrong.csv"
     path.write_text("a,b,y\n1,red,0\n2,blue,1\n")
-    assert "line 2, column 'b': 'red' is not a number" in refused("fit", path)
-    path.write_text("a,b,y\n1,,0\n")
-    assert "a value is missing" in refused("fit", path)
+    assert "column 'b' has type string: expected numbers" in refused("fit", path)
+    path.write_text("a,b,y\n1,2,0\n1,,0\n")
+    assert "column 'b' has missing values" in refused("fit", path)
     path.write_text("a,b,y\n1,2\n")
-    assert "line 2: 2 values for 3 columns" in refused("fit", path)
+    assert "Expected 3 columns, got 2: 1,2" in refused("fit", path)
     path.write_text("a,b,c\n1,2,0\n")
     assert "which column is the label" in refused("fit", path)
     message = refused("fit", path, "--label", "z")  # and not an error of another column
     assert f"--label z: {path} has no column 'z'; its columns are a, b, c." in message
     assert "no column 'z'" in refused("fit", table, "--group", "z")
     path.write_text("")
-    assert "is empty" in refused("fit", path)
+    assert "Empty CSV file" in refused("fit", path)
+
+
+def test_tables_of_other_spellings(tmp_path):
+    path = tmp_path / "t.tsv.gz"
+    text = '\ufeffa\tb\ty\r\n1\t1e-3\t"u, ""v"""\r\n2\tinf\t"x\ny"\r\n'
+    path.write_bytes(gzip.compress(text.encode()))
+    rows = read(path)
+    assert rows.names == ["a", "b"]
+    np.testing.assert_array_equal(rows.X, [[1.0, 1e-3], [2.0, np.inf]])
+    assert rows.y.tolist() == ['u, "v"', "x\ny"]
+
+
+def test_a_table_in_many_batches(run, table, tmp_path, monkeypatch):
+    whole = read(table, weight="w", drop="q")
+    monkeypatch.setattr("maxmargin.command_line.readers.table.BLOCK", 2000)
+    parts = read(table, weight="w", drop="q")
+    for name in ("X", "y", "weight", "names"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    assert run("convert", table, tmp_path / "rows", "--weight", "w", "--drop", "q").code == 0
+    rows = maxmargin.data.open(tmp_path / "rows")
+    np.testing.assert_array_equal(rows.load()[0], whole.X)
+    assert rows.load()[1].tolist() == whole.y.tolist()
 
 
 def test_a_wrong_label_is_named_even_if_another_column_has_strings(refused, table):
@@ -420,7 +442,12 @@ def test_a_data_set_is_not_replaced_by_accident(run, refused, files, tmp_path):
 
 
 def test_tables_are_converted_by_several_workers(run, refused, table, tmp_path):
+    pandas = pytest.importorskip("pandas")
     one, two = tmp_path / "one", tmp_path / "two"
+    frame = pandas.read_csv(table)
+    frame["q"] = frame["q"].str[1:].astype(int)
+    table = tmp_path / "table.parquet"
+    frame.to_parquet(table)
     roles = ["--weight", "w", "--group", "q", "--drop", "a"]
     assert run("convert", table, one, *roles).code == 0
     assert run("convert", table, two, *roles, "--n-jobs", 2, "--engine", "threads").code == 0
@@ -432,7 +459,7 @@ def test_tables_are_converted_by_several_workers(run, refused, table, tmp_path):
     assert part.y.tolist() == expected.y.tolist()
     assert part.names == expected.names == list("bcdef")
     message = refused("convert", table, tmp_path / "three", "--label", "f")
-    assert "column 'label': " in message
+    assert "column 'label' has type" in message
     assert "--drop NAMES" in message
 
 

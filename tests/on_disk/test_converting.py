@@ -65,13 +65,10 @@ def test_compressed_files_have_no_ranges(tmp_path):
 
 
 def test_errors_in_a_range_have_the_line_of_the_file(tmp_path):
-    svm, table = tmp_path / "a.svm", tmp_path / "a.csv"
+    svm = tmp_path / "a.svm"
     svm.write_text("1 1:1\n" * 50 + "1 1:x\n")
-    table.write_text("a,y\n" + "1,1\n" * 50 + "z,1\n")
     with pytest.raises(ValueError, match=r"a\.svm, line 51: 'x' is not a number"):
         data.convert(svm, tmp_path / "rows", part_bytes=70)
-    with pytest.raises(ValueError, match=r"a\.csv, line 52, column 'a': 'z' is not a number"):
-        data.convert(table, tmp_path / "rows", part_bytes=70, label="y")
 
 
 # -- conversions -----------------------------------------------------------------------------------
@@ -101,39 +98,6 @@ def test_processes_and_compressed_files(svmlight, tmp_path):
     two = data.convert(sources, tmp_path / "two", dtype=np.float32, n_jobs=2)
     assert (one.dtype, len(one), len(one.fingerprint)) == (np.float32, 400, 3)
     assert one.fingerprint == two.fingerprint
-
-
-def test_csv_in_parts(tmp_path):
-    rng = np.random.default_rng(0)
-    lines = ["\ufeffa, b,y,w,g"]
-    for k in range(300):
-        name = '"u, ""v"""' if k % 3 else ["x", "10"][k // 3 % 2]
-        lines.append(f"{rng.normal()},{k},{name},{k % 4},{'q' * (1 - k % 2)}{k // 9}")
-        lines += [""] * (k % 50 == 0)
-    (tmp_path / "t.csv").write_text("\r\n".join(lines), encoding="utf-8", newline="")
-    roles = {"label": "y", "weight": "w", "group": "g", "columns": ["b", "a"]}
-    batches = data.read_csv(tmp_path / "t.csv", text_labels=True, **roles)
-    expected = data.write(tmp_path / "expected", batches)
-    assert expected.classes.tolist() == ["10", 'u, "v"', "x"]
-    assert expected.group[1] == 0
-    one = data.convert(tmp_path / "t.csv", tmp_path / "one", part_bytes=600, **roles)
-    two = data.convert(
-        tmp_path / "t.csv", tmp_path / "two", part_bytes=600, n_jobs=2, engine="threads", **roles
-    )
-    one.verify()
-    assert len(one.fingerprint) > 10
-    assert one.fingerprint == two.fingerprint
-    assert one.feature_names == ["b", "a"]
-    assert_same(one, expected)
-    assert set(os.listdir(tmp_path / "one")) == own_files(tmp_path / "one")
-
-
-def test_a_line_break_within_quotes(tmp_path):
-    (tmp_path / "t.csv").write_text("a,y\n" + '1,"u\n\n\n\n\n\nv"\n' * 40)
-    with pytest.raises(ValueError, match=r"values for 2 columns|within quotes"):
-        data.convert(tmp_path / "t.csv", tmp_path / "rows", part_bytes=27, label="y")
-    whole = data.convert(tmp_path / "t.csv", tmp_path / "rows", label="y")
-    assert (len(whole), len(whole.classes)) == (40, 1)
 
 
 @pytest.fixture
@@ -321,9 +285,11 @@ def test_wrong_arguments(tmp_path):
         TypeError, match=r"read by read_svmlight: got an unexpected keyword .*'label'"
     ):
         data.convert(tmp_path / "a.svm", tmp_path / "rows", label="y")
-    with pytest.raises(TypeError, match=r"read by read_csv: missing a required .*'label'"):
-        data.convert(tmp_path / "a.csv", tmp_path / "rows")
-    with pytest.raises(ValueError, match="use one of svmlight, csv, parquet"):
+    with pytest.raises(TypeError, match=r"read by read_parquet: missing a required .*'label'"):
+        data.convert(tmp_path / "a.parquet", tmp_path / "rows")
+    with pytest.raises(ValueError, match=r"pass batches of a CSV file to data\.write"):
+        data.convert(tmp_path / "a.csv.gz", tmp_path / "rows", label="y")
+    with pytest.raises(ValueError, match="use one of svmlight, parquet"):
         data.convert(tmp_path / "a.svm", tmp_path / "rows", format="json")
     with pytest.raises(FileNotFoundError):
         data.convert(tmp_path / "b.svm", tmp_path / "rows")

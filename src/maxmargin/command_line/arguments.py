@@ -70,7 +70,7 @@ _INPUT = """
                       (U01:%%x[-1,0]/%%x[0,0]); by default words, neighbors, ends of words
 --features TEMPLATES  the same as text, such as "w[-1] w[0] w[0].suffix3"
 --delimiter CHAR      between columns (CSV and columns)
---no-header           the CSV file has no names: c0, c1, ...
+--no-header           the CSV file has no names: f0, f1, ...
 --zero-based          svmlight indices begin at 0
 --cache FOLDER        keep copies of a data set at s3://... in this folder
 """

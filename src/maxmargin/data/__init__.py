@@ -4,7 +4,6 @@ from maxmargin.data.columns import LazyColumn
 from maxmargin.data.conversion import convert
 from maxmargin.data.dataset import Dataset, open
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
-from maxmargin.data.formats.csv_files import read_csv
 from maxmargin.data.formats.parquet import read_parquet
 from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.kernel_design import KernelDesign
@@ -35,7 +34,6 @@ __all__ = [
     "is_design",
     "open",
     "read_conll",
-    "read_csv",
     "read_parquet",
     "read_svmlight",
     "shard_bounds",

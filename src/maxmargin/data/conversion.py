@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.formats.compressed import is_compressed, plain_name
-from maxmargin.data.formats.csv_files import TextLabelError, read_csv
 from maxmargin.data.formats.parquet import arrow_dataset, read_parquet
 from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.manifest import checksum
@@ -28,7 +27,6 @@ from maxmargin.data.writer import Target
 PART_BYTES = 128 << 20
 READERS: dict[str, Callable[..., Iterator[Any]]] = {
     "svmlight": read_svmlight,
-    "csv": read_csv,
     "parquet": read_parquet,
 }
 
@@ -65,13 +63,12 @@ def convert(
     Parameters
     ----------
     sources : str, path, or list of them
-        Files in svmlight's format, CSV, or Parquet, or folders of Parquet files. Text may be compressed
+        Files in svmlight's format or Parquet, or folders of Parquet files. Text may be compressed
         (``.gz``, ``.bz2``, ``.xz``, ``.zst``), but a compressed file is read by one worker. Also URLs.
     path : str or path
         The folder or URL of the data set, as in :func:`write`.
-    format : {"svmlight", "csv", "parquet"}, default=None
-        By default, ``.csv``, ``.tsv``, and ``.tab`` are CSV, folders, ``.parquet``, and ``.pq`` are Parquet,
-        and other files svmlight.
+    format : {"svmlight", "parquet"}, default=None
+        By default, folders, ``.parquet``, and ``.pq`` are Parquet, and other files svmlight.
     dtype : float32 or float64, default=None
         Type of the stored features, as in :func:`write`.
     overwrite : bool, default=False
@@ -86,7 +83,7 @@ def convert(
     storage_options : dict, default=None
         Options passed to fsspec for the data set, if it is a URL.
     **options
-        Passed to :func:`read_svmlight`, :func:`read_csv`, or :func:`read_parquet`, such as ``label="y"``.
+        Passed to :func:`read_svmlight` or :func:`read_parquet`, such as ``label="y"``.
 
     Returns
     -------
@@ -117,22 +114,13 @@ def convert(
     ]
     there = storage.sizes()
     left = [part for part in parts if record_of(part.name) not in there]
-    try:
-        with opened("processes" if engine is None else engine, n_jobs) as workers:
-            n = len(left)
-            if isinstance(workers, ProcessEngine | ThreadEngine):
-                n = workers.n_workers
-            if left:
-                workers.open(partial(_PartWriter, path, storage_options, dtype), _shared(left, n))
-                workers.gather(_PartWriter.run)
-    except TextLabelError:
-        if "text_labels" in options:
-            raise
-        again: dict[str, Any] = {**options, "text_labels": True}
-        return convert(
-            files, path, format=format, dtype=dtype, overwrite=overwrite, n_jobs=n_jobs, engine=engine,
-            part_bytes=part_bytes, storage_options=storage_options, **again,
-        )  # fmt: skip
+    with opened("processes" if engine is None else engine, n_jobs) as workers:
+        n = len(left)
+        if isinstance(workers, ProcessEngine | ThreadEngine):
+            n = workers.n_workers
+        if left:
+            workers.open(partial(_PartWriter, path, storage_options, dtype), _shared(left, n))
+            workers.gather(_PartWriter.run)
     names = [part.name for part in parts]
     return commit(path, names, overwrite=overwrite, storage_options=storage_options)
 
@@ -191,9 +179,12 @@ def _absolute(path: str) -> str:
 
 
 def _format(source: str) -> str:
-    name = plain_name(source)
-    if name.endswith((".csv", ".tsv", ".tab")):
-        return "csv"
+    name = source.lower()
+    if plain_name(name).endswith((".csv", ".tsv", ".tab")):
+        raise ValueError(
+            f"{source}: pass batches of a CSV file to data.write, for example those of pandas.read_csv with "
+            "chunksize, or write it as Parquet."
+        )
     return "parquet" if os.path.isdir(source) or name.endswith((".parquet", ".pq")) else "svmlight"
 
 

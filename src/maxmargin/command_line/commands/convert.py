@@ -17,7 +17,7 @@ from maxmargin.command_line.readers.examples import (
 )
 
 #: formats that several workers can read
-_IN_PARTS = ("svmlight", "csv", "parquet")
+_IN_PARTS = ("svmlight", "parquet")
 TARGETS = ("folder", "svmlight", "crfsuite")
 
 DESCRIPTION = """
@@ -49,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing data set")
     add_input_options(parser)
-    group = parser.add_argument_group("workers (svmlight, CSV, and Parquet to a folder)")
+    group = parser.add_argument_group("workers (svmlight and Parquet to a folder)")
     group.add_argument("--n-jobs", type=int, metavar="N", help="number of workers; -1: all cores")
     group.add_argument(
         "--engine", metavar="NAME", help="processes (default), threads, ray, ray://host:port"
@@ -94,19 +94,20 @@ def _target_format(path: str) -> str:
 
 
 def _write_folder(chosen: argparse.Namespace, options: ReaderOptions) -> Any:
-    """Write a data set; svmlight, CSV, and Parquet in parts, other formats from memory."""
+    """Write a data set; svmlight and Parquet in parts, CSV in batches, other formats from memory."""
     from maxmargin import data
     from maxmargin.command_line.readers import table
     from maxmargin.command_line.readers.reading import read_examples
 
     source, arguments = chosen.source, dict[str, Any]()
-    if source == "-" or options.format not in _IN_PARTS or options.group_sizes is not None:
-        batches = [_batch(read_examples(source, options).examples, source)]
+    if options.format == "csv" and options.group_sizes is None:
+        batches = table.csv_batches(source, options)[1]
         return data.write(chosen.target, batches, overwrite=chosen.overwrite)
+    if source == "-" or options.format not in _IN_PARTS or options.group_sizes is not None:
+        batch = _batch(read_examples(source, options).examples, source)
+        return data.write(chosen.target, [batch], overwrite=chosen.overwrite)
     if options.format == "svmlight":
         arguments = {"zero_based": bool(options.zero_based)}
-    elif options.format == "csv":
-        arguments = table.csv_arguments(source, options)
     else:
         arguments = table.parquet_arguments(source, options)[1]
     try:

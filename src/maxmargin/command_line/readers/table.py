@@ -1,13 +1,14 @@
 """Tables of numbers with a label column: CSV and Parquet.
 
-Both are read in batches by :mod:`maxmargin.data`; here, columns get their roles.
+Both are read in batches by pyarrow; here, columns get their roles.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +22,8 @@ from maxmargin.command_line.readers.examples import (
     whole_numbers,
 )
 
-if TYPE_CHECKING:
-    from maxmargin.data.formats.csv_files import CsvFile
-
+#: bytes of a CSV file in a batch
+BLOCK = 1 << 22
 #: names of the label column that need no --label
 USUAL_LABELS = ("label", "target", "class", "y")
 ADVICE = (
@@ -151,28 +151,37 @@ def parquet_arguments(path: str, options: ReaderOptions) -> tuple[ReaderOptions,
 
 
 def csv_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
-    """The batches of a CSV file, and the options with what was found out. Labels are strings."""
-    options, table, roles = _csv_file(path, options)
-    columns, *special = roles
-    return options, _advised(path, table.batches(columns, *special, text_labels=True))
+    """The batches of a CSV file, and the options with what was found out."""
+    from maxmargin.data.formats.parquet import batch_of
+
+    names, table = _csv_file(path, options)
+    options, roles = _columns(options, names, path)
+    return options, _advised(path, (batch_of(batch, *roles) for batch in table if batch.num_rows))
 
 
-def csv_arguments(path: str, options: ReaderOptions) -> dict[str, Any]:
-    """The arguments of :func:`maxmargin.data.read_csv`."""
-    options, _, roles = _csv_file(path, options)
-    header = not options.no_header
-    return {**roles.arguments(), "delimiter": options.delimiter, "header": header}
-
-
-def _csv_file(path: str, options: ReaderOptions) -> tuple[ReaderOptions, CsvFile, _Roles]:
-    from maxmargin.data.formats.csv_files import CsvFile
+def _csv_file(path: str, options: ReaderOptions) -> tuple[list[str], Iterator[Any]]:
+    """The names of the columns, and the record batches. The first of them decides about types."""
+    from maxmargin.data.formats.compressed import opened, plain_name
 
     try:
-        table = CsvFile(path, options.delimiter, not options.no_header)
+        from pyarrow import csv
+    except ImportError as error:
+        raise CommandError(
+            f'{path}: CSV files require the package pyarrow: pip install "maxmargin[arrow]".'
+        ) from error
+    tabs = plain_name(path).endswith((".tsv", ".tab"))
+    try:
+        table = csv.open_csv(
+            sys.stdin.buffer if path == "-" else opened(path),
+            csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=bool(options.no_header)),
+            csv.ParseOptions(
+                delimiter=options.delimiter or ("\t" if tabs else ","), newlines_in_values=True
+            ),
+            csv.ConvertOptions(null_values=[""]),
+        )
     except ValueError as error:
-        raise CommandError(str(error)) from error
-    options, roles = _columns(options, table.names, path)
-    return options, table, roles
+        raise CommandError(f"{path}: {error}.") from error
+    return table.schema.names, iter(table)
 
 
 def _advised(path: str, batches: Batches) -> Batches:

@@ -83,12 +83,19 @@ def read_parquet(
         columns=[*names, *special], batch_size=rows, batch_readahead=2, fragment_readahead=1
     ):
         if batch.num_rows:
-            yield {
-                "X": _features(batch, names),
-                "y": None if label is None else _labels(batch, label),
-                "weight": None if weight is None else _numbers(batch, weight),
-                "group": None if group is None else _numbers(batch, group),
-            }
+            yield batch_of(batch, names, label, weight, group)
+
+
+def batch_of(
+    batch: Any, names: list[str], label: str | None, weight: str | None, group: str | None
+) -> dict[str, Any]:
+    """A batch for :func:`write` from columns of a record batch of pyarrow."""
+    return {
+        "X": _features(batch, names),
+        "y": None if label is None else _values(batch, label),
+        "weight": None if weight is None else _numbers(batch, weight),
+        "group": None if group is None else _values(batch, group),
+    }
 
 
 def arrow_dataset(path: str | os.PathLike[str]) -> Any:
@@ -166,10 +173,11 @@ def _numbers(batch: Any, name: str) -> AnyArray:
     return values
 
 
-def _labels(batch: Any, name: str) -> AnyArray:
+def _values(batch: Any, name: str) -> AnyArray:
+    """A column of labels or group ids: numbers or strings."""
     column = batch.column(name)
     if column.null_count:
-        raise ValueError(f"the label column {name!r} has missing values.")
+        raise ValueError(f"column {name!r} has missing values. Drop the rows.")
     if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
     values: AnyArray = column.to_numpy(zero_copy_only=False)
