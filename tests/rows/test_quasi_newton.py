@@ -135,3 +135,30 @@ def test_values_and_slopes_agree(seed: int) -> None:
     K = int(rng.integers(2, 7))
     labels = rng.integers(0, K, int(rng.integers(1, 30)))
     check_loss(OneVsRestSquaredHinge(K, rng.choice([1.0, 0.3])), labels, random_state=seed)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "one-vs-rest", "squared hinge"])
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("n", [150, 4000])
+def test_exact_steps_find_the_optimum_of_quasi_newton_steps(name: str, C: float, n: int) -> None:
+    risk = problem(name, 1, n=n)
+    found = []
+    for exact in (True, False):
+        duals = QuasiNewton(risk.rows, C, SquaredNorm())
+        if name != "multinomial" or n == 150:
+            assert duals._exact is not None
+        if not exact:
+            duals._exact = None
+            duals.start_at(np.zeros(risk.dim), 1.0)
+        for step in range(1, 3000):  # noqa: B007
+            gap = duals.improve(0).gap
+            if gap <= 1e-3 * (duals.dual_estimate(C) + gap):
+                break
+        if duals._exact is not None:
+            assert step == 1  # one call is enough for the usual tolerance
+        found.append(
+            (duals.proved_value(C, 0.0), 0.5 * duals.w @ duals.w + C * risk.evaluate(duals.w).upper)
+        )
+    (lower, upper), (other_lower, other_upper) = found
+    assert max(lower, other_lower) <= min(upper, other_upper)
+    assert upper - lower <= 1.01e-3 * upper

@@ -7,23 +7,27 @@ of the source, so ``Z`` is needed by rows and by columns (``Zt``).
 
 The last arguments are memory for the vectors of a step. Allocating it here, or dividing these functions into
 smaller ones, would take seconds more to compile: Numba compiles a function again in each of its callers.
+Matrices are computed with explicit vectors (``simd``), because loops that change a row of them are not
+vectorized well: LLVM must assume that rows overlap.
 """
 
 from __future__ import annotations
 
 import math
 
-from maxmargin.compiled import interior, smooth
+from maxmargin.compiled import interior, simd, smooth
 from maxmargin.compiled.jit import entry_in_order, inlined_in_order
 
-#: number of vectors by row and by column that the functions need memory for
-INTERIOR_VECTORS, SQUARED_VECTORS = (8, 4), (4, 3)
+#: number of vectors by row and by column, and of matrices, that the functions need memory for
+INTERIOR_VECTORS, SQUARED_VECTORS, SOFTMAX_VECTORS = (8, 4, 1), (4, 3, 2), (1, 3, 2)
+#: share of the slope that the line search leaves
+EXACT = 1e-3
 
 
 @entry_in_order
 def interior_steps(
     count, enough, Z, Zt, penalty, back, correctors, longer, a, t, u, xi, m, c, w,
-    theta, coef, r, s, dm, other_r, other_s, other_m, residual, scale, dw, other_w, factor,
+    theta, coef, r, s, dm, other_r, other_s, other_m, residual, scale, dw, other_w, factor, rows,
 ):  # fmt: skip
     """Take up to ``count`` predictor-corrector steps, fewer if the gap is surely less than ``enough`` times
     the objective, or if no step is left; return their number."""
@@ -36,7 +40,11 @@ def interior_steps(
         if taken > 0 and slack + off <= enough * (omega + loss):
             return taken
         interior.weigh(a, t, u, xi, m, theta, coef)
-        if not factorize(Z, theta, penalty, factor, scale):
+        for k in range(w.shape[0]):
+            for p in range(w.shape[0]):
+                factor[k, p] = 0.0
+        add_squares(Z, theta, factor, rows)
+        if not factorize(penalty, factor, scale):
             return taken
         length, target = 0.0, 0.0
         for turn in range(2 + correctors):
@@ -72,48 +80,192 @@ def interior_steps(
 
 @entry_in_order
 def squared_steps(
-    count, enough, Z, Zt, penalty, trials, m, c, w,
-    alpha, theta, zero, dm, gradient, scale, dw, factor,
+    count, enough, X, Xt, penalty, trials, sign, m, c, w,
+    alpha, theta, held, dm, gradient, scale, dw, hessian, factor, rows,
 ):  # fmt: skip
-    """The same for the losses c max(0, -m)^2: Newton steps with an exact line search."""
-    for i in range(m.shape[0]):
-        zero[i] = 0.0
-    for taken in range(count):
-        loss, _, _ = smooth.squared_hinge(m, c, alpha, theta)
-        omega, off = residuals(Z, penalty, alpha, w, gradient)
-        if taken > 0 and off <= enough * (omega + loss):
-            return taken
-        if not factorize(Z, theta, penalty, factor, scale):
-            return taken
-        direction(Z, Zt, factor, scale, gradient, zero, dw, dm)
-        linear, square = 0.0, 0.0
-        for k in range(w.shape[0]):
-            linear += penalty[k] * w[k] * dw[k]
-            square += penalty[k] * dw[k] * dw[k]
-        # the minimizer of F on the line, as SmoothNewton finds it
-        start, lo, hi, length = 0.0, 0.0, math.inf, 0.0
-        for trial in range(trials + 1):
-            sum_alpha, sum_theta = smooth.squared_hinge_slope(m, dm, c, length)
-            slope, curvature = linear + square * length - sum_alpha, square + sum_theta
-            if trial == 0:
-                start, length = slope, 1.0
-                if not start < 0.0:
-                    return taken
-                continue
-            if slope < 0.0:
-                lo = length
-            else:
-                hi = length
-            if abs(slope) <= 1e-9 * -start or hi - lo <= 1e-12 * hi:
+    """The same for the losses c max(0, -m)^2 of one row of ``sign``, ``m``, ``c`` and ``w`` after the other,
+    with m = sign (X w) up to constants: Newton steps with an exact line search. Return the largest number.
+
+    The Hessian is updated by the rows whose curvature changed, if these are fewer than all curved ones.
+    """
+    n, d = X.shape
+    most = 0
+    for k in range(w.shape[0]):
+        for i in range(n):
+            held[i] = 0.0
+        for j in range(d):
+            for p in range(d):
+                hessian[j, p] = 0.0
+        for taken in range(count):
+            loss, omega, off, changed, curved = 0.0, 0.0, 0.0, 0, 0
+            for i in range(n):
+                short = max(0.0, -m[k, i])
+                loss += c[k, i] * short * short
+                alpha[i] = 2.0 * c[k, i] * short * sign[k, i]
+                theta[i] = 2.0 * c[k, i] if short > 0.0 else 0.0
+                curved += theta[i] != 0.0
+                changed += theta[i] != held[i]
+            for j in range(d):
+                gradient[j] = penalty[k, j] * w[k, j]
+                omega += 0.5 * gradient[j] * w[k, j]
+            for i in range(n):
+                if alpha[i] != 0.0:
+                    for j in range(d):
+                        gradient[j] -= alpha[i] * X[i, j]
+            for j in range(d):
+                off += 0.5 * gradient[j] * gradient[j]
+            if taken > 0 and off <= enough * (omega + loss):
                 break
-            length = length - slope / curvature if curvature > 0.0 else math.inf
-            if not lo < length < hi:
-                length = 0.5 * (lo + hi) if math.isfinite(hi) else 4.0 * lo
-        for k in range(w.shape[0]):
-            w[k] += length * dw[k]
-        for i in range(m.shape[0]):
-            m[i] += length * dm[i]
+            if changed > curved:
+                for j in range(d):
+                    for p in range(d):
+                        hessian[j, p] = 0.0
+                for i in range(n):
+                    held[i] = 0.0
+            for i in range(n):
+                held[i] = theta[i] - held[i]
+            add_squares(X, held, hessian, rows)
+            for i in range(n):
+                held[i] = theta[i]
+            for j in range(d):
+                for p in range(j, d):
+                    factor[j, p] = hessian[j, p]
+            if not factorize(penalty[k], factor, scale):
+                break
+            for j in range(d):
+                dw[j] = -gradient[j]
+            solve(factor, scale, dw)
+            for i in range(n):
+                dm[i] = 0.0
+            for j in range(d):
+                for i in range(n):
+                    dm[i] += dw[j] * Xt[j, i]
+            for i in range(n):
+                dm[i] *= sign[k, i]
+            linear, square = 0.0, 0.0
+            for j in range(d):
+                linear += penalty[k, j] * w[k, j] * dw[j]
+                square += penalty[k, j] * dw[j] * dw[j]
+            # the minimizer of F on the line, as SmoothNewton finds it
+            start, lo, hi, length = 0.0, 0.0, math.inf, 0.0
+            for trial in range(trials + 1):
+                sum_alpha, sum_theta = smooth.squared_hinge_slope(m[k], dm, c[k], length)
+                slope, curvature = linear + square * length - sum_alpha, square + sum_theta
+                if trial == 0:
+                    start, length = slope, 1.0
+                    if not start < 0.0:
+                        break
+                    continue
+                if slope < 0.0:
+                    lo = length
+                else:
+                    hi = length
+                if abs(slope) <= EXACT * -start or hi - lo <= 1e-12 * hi:
+                    break
+                length = length - slope / curvature if curvature > 0.0 else math.inf
+                if not lo < length < hi:
+                    length = 0.5 * (lo + hi) if math.isfinite(hi) else 4.0 * lo
+            if not start < 0.0:
+                break
+            for j in range(d):
+                w[k, j] += length * dw[j]
+            for i in range(n):
+                m[k, i] += length * dm[i]
+            most = max(most, taken + 1)
+    return most
+
+
+@entry_in_order
+def softmax_steps(
+    count, enough, X, Xt, penalty, y, c, s, w, p, ds, trial,
+    theta, gradient, scale, dw, hessian, factor, rows,
+):  # fmt: skip
+    """The same for the multinomial logistic loss of the scores s = X w', one row per class: Newton steps for
+    all classes together, halved until F decreases enough. Return their number."""
+    n, d = X.shape
+    n_classes = w.shape[0]
+    value = math.inf
+    for taken in range(count):
+        loss, omega, off = softmax_of(s, y, c, p), 0.0, 0.0
+        for k in range(n_classes):
+            for j in range(d):
+                gradient[k * d + j] = penalty[k, j] * w[k, j]
+                omega += 0.5 * gradient[k * d + j] * w[k, j]
+            for i in range(n):
+                slope = c[i] * (p[k, i] - 1.0 if y[i] == k else p[k, i])
+                for j in range(d):
+                    gradient[k * d + j] += slope * X[i, j]
+        for j in range(n_classes * d):
+            off += 0.5 * gradient[j] * gradient[j]
+        value = omega + loss
+        if taken > 0 and off <= enough * value:
+            return taken
+        for k in range(n_classes):
+            for q in range(k, n_classes):
+                for j in range(d):
+                    for r in range(d):
+                        hessian[j, r] = 0.0
+                for i in range(n):
+                    theta[i] = c[i] * p[k, i] * ((1.0 if k == q else 0.0) - p[q, i])
+                add_squares(X, theta, hessian, rows)
+                for j in range(d):
+                    for r in range(j, d):
+                        factor[k * d + j, q * d + r] = hessian[j, r]
+                        factor[k * d + r, q * d + j] = hessian[j, r]
+        if not factorize(penalty.reshape(n_classes * d), factor, scale):
+            return taken
+        slope = 0.0
+        for j in range(n_classes * d):
+            dw[j] = -gradient[j]
+        solve(factor, scale, dw)
+        for k in range(n_classes):
+            for i in range(n):
+                ds[k, i] = 0.0
+            for j in range(d):
+                slope += gradient[k * d + j] * dw[k * d + j]
+                for i in range(n):
+                    ds[k, i] += dw[k * d + j] * Xt[j, i]
+        length, after = 1.0, math.inf
+        if not slope < 0.0:
+            return taken
+        while True:
+            for k in range(n_classes):
+                for i in range(n):
+                    trial[k, i] = s[k, i] + length * ds[k, i]
+            after = softmax_of(trial, y, c, p)
+            for k in range(n_classes):
+                for j in range(d):
+                    at = w[k, j] + length * dw[k * d + j]
+                    after += 0.5 * penalty[k, j] * at * at
+            if after <= value + 1e-4 * length * slope:
+                break
+            length *= 0.5
+            if length < 1e-6:
+                return taken
+        for k in range(n_classes):
+            for j in range(d):
+                w[k, j] += length * dw[k * d + j]
+            for i in range(n):
+                s[k, i] = trial[k, i]
     return count
+
+
+@inlined_in_order
+def softmax_of(s, y, c, p):
+    """Fill the probabilities of the classes; return the loss."""
+    n_classes, n = s.shape
+    loss = 0.0
+    for i in range(n):
+        top, total = s[0, i], 0.0
+        for k in range(1, n_classes):
+            top = max(top, s[k, i])
+        for k in range(n_classes):
+            p[k, i] = math.exp(s[k, i] - top)
+            total += p[k, i]
+        for k in range(n_classes):
+            p[k, i] /= total
+        loss += c[i] * (math.log(total) + (top - s[y[i], i]))
+    return loss
 
 
 @inlined_in_order
@@ -133,38 +285,69 @@ def residuals(Z, penalty, alpha, w, residual):
 
 
 @inlined_in_order
-def factorize(Z, theta, penalty, factor, scale):
-    """The Cholesky factor of P + Z' diag(theta) Z scaled to a unit diagonal, below the diagonal, as
-    :class:`maxmargin.duals.gram.Factor` computes it; whether there is one.
-
-    The scaled matrix itself stays above the diagonal, for further attempts.
-    """
-    n, d = Z.shape
-    for j in range(d):
-        for k in range(j, d):
-            factor[j, k] = 0.0
+def add_squares(X, theta, out, rows):
+    """Add X' diag(theta) X to the diagonal of ``out`` and above; ``rows`` is memory for their numbers."""
+    n, d = X.shape
+    found = 0
     for i in range(n):
-        for j in range(d):
-            v = theta[i] * Z[i, j]
-            for k in range(j, d):
-                factor[j, k] += v * Z[i, k]
+        if theta[i] != 0.0:
+            rows[found] = i
+            found += 1
+    none = simd.fill(0.0)
+    for j in range(0, d, 4):  # four rows of ``out`` at a time stay in registers
+        j1, j2, j3 = min(j + 1, d - 1), min(j + 2, d - 1), min(j + 3, d - 1)
+        for k in range(j - j % simd.LANES, d, simd.LANES):
+            some = simd.first(d - k)
+            s0 = simd.load(out, j * d + k, some, none)
+            s1 = simd.load(out, j1 * d + k, some, none)
+            s2 = simd.load(out, j2 * d + k, some, none)
+            s3 = simd.load(out, j3 * d + k, some, none)
+            for q in range(found):
+                i = rows[q]
+                x = simd.fma(simd.load(X, i * d + k, some, none), simd.fill(theta[i]), none)
+                s0 = simd.fma(simd.fill(X[i, j]), x, s0)
+                s1 = simd.fma(simd.fill(X[i, j1]), x, s1)
+                s2 = simd.fma(simd.fill(X[i, j2]), x, s2)
+                s3 = simd.fma(simd.fill(X[i, j3]), x, s3)
+            simd.store(out, j3 * d + k, some, s3)  # the last row may be written several times
+            simd.store(out, j2 * d + k, some, s2)
+            simd.store(out, j1 * d + k, some, s1)
+            simd.store(out, j * d + k, some, s0)
+
+
+@inlined_in_order
+def factorize(penalty, factor, scale):
+    """Replace the matrix A in the diagonal of ``factor`` and above by the factor U of A + P = U' U, scaled to
+    a unit diagonal, as :class:`maxmargin.duals.gram.Factor` computes it; return whether there is one.
+
+    The scaled matrix itself stays below the diagonal, for further attempts.
+    """
+    d = factor.shape[0]
     for j in range(d):
         square = factor[j, j] + penalty[j]
         scale[j] = 1.0 / math.sqrt(square) if square > 0.0 else 1.0
     for j in range(d):
         for k in range(j + 1, d):
-            factor[j, k] *= scale[j] * scale[k]
-            if not math.isfinite(factor[j, k]):
+            factor[k, j] = factor[j, k] * scale[j] * scale[k]
+            if not math.isfinite(factor[k, j]):
                 return False
-    ridge, j = 0.0, 0
+    ridge, j, none = 0.0, 0, simd.fill(0.0)
     while j < d:
-        for k in range(j + 1):
-            s = 1.0 + ridge if k == j else factor[k, j]
-            for p in range(k):
-                s -= factor[j, p] * factor[k, p]
-            factor[j, k] = s / factor[k, k] if k < j else s
+        factor[j, j] = 1.0 + ridge
+        for k in range(j + 1, d):
+            factor[j, k] = factor[k, j]
+        for k in range(j, d, simd.LANES):
+            some = simd.first(d - k)
+            row = simd.load(factor, j * d + k, some, none)
+            for p in range(j):
+                own = simd.load(factor, p * d + k, some, none)
+                row = simd.fma(simd.fill(-factor[p, j]), own, row)
+            simd.store(factor, j * d + k, some, row)
         if factor[j, j] > 0.0:
-            factor[j, j] = math.sqrt(factor[j, j])
+            root = math.sqrt(factor[j, j])
+            factor[j, j] = root
+            for k in range(j + 1, d):
+                factor[j, k] /= root
             j += 1
         else:  # numerically singular: again, with a larger ridge
             ridge, j = max(1e-15, 10.0 * ridge), 0
@@ -174,26 +357,35 @@ def factorize(Z, theta, penalty, factor, scale):
 
 
 @inlined_in_order
+def solve(factor, scale, b):
+    """Replace b by the solution of (A + P) x = b."""
+    d = b.shape[0]
+    for k in range(d):
+        b[k] *= scale[k]
+    for k in range(d):
+        b[k] /= factor[k, k]
+        for p in range(k + 1, d):
+            b[p] -= factor[k, p] * b[k]
+    for k in range(d - 1, -1, -1):
+        for p in range(k + 1, d):
+            b[k] -= factor[k, p] * b[p]
+        b[k] /= factor[k, k]
+    for k in range(d):
+        b[k] *= scale[k]
+
+
+@inlined_in_order
 def direction(Z, Zt, factor, scale, residual, coef, dw, dm):
     """dw = H^-1 (-residual - Z' coef) and dm = Z dw."""
     n, d = Z.shape
     for k in range(d):
-        dw[k] = 0.0
+        dw[k] = -residual[k]
     for i in range(n):
         for k in range(d):
             dw[k] -= coef[i] * Z[i, k]
-    for k in range(d):
-        s = (dw[k] - residual[k]) * scale[k]
-        for p in range(k):
-            s -= factor[k, p] * dw[p]
-        dw[k] = s / factor[k, k]
-    for k in range(d - 1, -1, -1):
-        dw[k] /= factor[k, k]
-        for p in range(k):
-            dw[p] -= factor[k, p] * dw[k]
+    solve(factor, scale, dw)
     for i in range(n):
         dm[i] = 0.0
     for k in range(d):
-        dw[k] *= scale[k]
         for i in range(n):
             dm[i] += dw[k] * Zt[k, i]

@@ -81,7 +81,7 @@ class RowProducts:
         self._combine(*self._data, self._constant, coef, self.index, self.y, out)
         return out
 
-    def small(self, vectors: tuple[int, int]) -> SmallProblem | None:
+    def small(self, vectors: tuple[int, ...]) -> SmallProblem | None:
         """What compiled steps with so many vectors need, if Z is small and dense."""
         return SmallProblem(self.dense(), *vectors) if self.is_small(1) else None
 
@@ -171,7 +171,7 @@ class BothSides:
         """See :class:`RowProducts`."""
         return self._one.combine(coef[: self._one.n] - coef[self._one.n :])
 
-    def small(self, vectors: tuple[int, int]) -> SmallProblem | None:
+    def small(self, vectors: tuple[int, ...]) -> SmallProblem | None:
         """See :class:`RowProducts`."""
         if not self._one.is_small(2):
             return None
@@ -246,7 +246,7 @@ class ColumnProducts:
         """X' coef, flat."""
         return self._rows.accumulate(coef if self._all else self.gather(coef))
 
-    def small(self, vectors: tuple[int, int]) -> SmallProblem | None:
+    def small(self, vectors: tuple[int, ...]) -> SmallProblem | None:
         """None: there are no compiled steps for several scores."""
         return None
 
@@ -300,14 +300,26 @@ def squared_rows(rows: Rows, coef: Array) -> Array:
 
 
 class SmallProblem:
-    """Z by rows and by columns, and memory for vectors with an entry per row and per column, and for a square
-    matrix; see ``compiled/small_steps``."""
+    """Z by rows and by columns, and memory for vectors with an entry per row and per column, for one or two
+    square matrices, and for numbers of rows; see ``compiled/small_steps``.
 
-    def __init__(self, Z: Array, by_row: int, by_column: int) -> None:
+    ``columns``: the number of weights of a step, if these are not one per column.
+    """
+
+    def __init__(
+        self, Z: Array, by_row: int, by_column: int, squares: int = 1, columns: int | None = None
+    ) -> None:
         n, d = Z.shape
         self.rows: tuple[Array, Array] = (Z, np.ascontiguousarray(Z.T))
-        lengths = [n] * by_row + [d] * by_column
-        self.memory: tuple[Array, ...] = (*map(np.empty, lengths), np.empty((d, d)))
+        columns = columns or d
+        lengths = [n] * by_row + [columns] * by_column
+        held = [] if squares == 1 else [np.empty((d, d))]
+        self.memory: tuple[Any, ...] = (
+            *map(np.empty, lengths),
+            *held,
+            np.empty((columns, columns)),
+            np.empty(n, np.int64),
+        )
 
 
 class Factor:
@@ -332,7 +344,8 @@ class Factor:
             self.ok = ridge < 1e-3
 
     def solve(self, b: Array) -> Array:
-        """The solution of H x = b."""
-        x, _ = dpotrs(self._factor, self._scale * b, lower=1, overwrite_b=1)
-        out: Array = self._scale * x
+        """The solution of H x = b, of each column of b if there are several."""
+        scale = self._scale if b.ndim == 1 else self._scale[:, None]
+        x, _ = dpotrs(self._factor, scale * b, lower=1, overwrite_b=1)
+        out: Array = scale * x
         return out

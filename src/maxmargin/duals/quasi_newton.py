@@ -11,10 +11,11 @@ loss, the rows of W sum to zero at the optimum, and so do those of all steps.
 
 Lower bound: the tangent plane of the loss at W, a cut, gives the dual value F(W) - 1/2 |grad F(W)|^2. While
 steps are taken it is known in the type of the rows, and correct up to rounding. What :meth:`proved_value`
-returns is computed in double precision, and the rounding errors of that are subtracted.
+returns is computed in double precision (:mod:`maxmargin.duals.tangent`), and the rounding errors of that are
+subtracted.
 
-For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once. For
-the squared hinge loss these are Newton steps, all of one class in one compiled call.
+For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once, or
+Newton steps instead, where :mod:`maxmargin.duals.exact_steps` says so.
 
 Where float32 rows limit the progress, blocks of them are converted to double precision one at a time.
 """
@@ -27,25 +28,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.compiled import small_steps
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, correction, gamma
 from maxmargin.core.stored_values import floats, number
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import DenseDesign, row_lengths
-from maxmargin.duals.gram import FEW_PRODUCTS, SmallProblem
-from maxmargin.duals.proofs import dual_error
+from maxmargin.data.design import DenseDesign
+from maxmargin.duals.exact_steps import ExactSteps, pays
 from maxmargin.duals.rows import Rows, same_shape
-from maxmargin.losses.column_terms import SquaredHingeTerms
+from maxmargin.duals.tangent import Tangent, blocks
 
 #: entries and rows of a block, which stays in the cache; pairs that L-BFGS keeps
 ENTRIES, BLOCK, MEMORY = 2**17, (256, 4096), 10
 #: the most features; and the most features squared per row and score for which eigenvectors are worth it
 MOST_FEATURES, WORTH = 3000, 32
-#: trials of the line search of a Newton step
-SEARCHES = 60
 #: rows on which the first step is chosen, and the powers of two that are tried
 SAMPLE, TRIALS = 2048, 2.0 ** np.arange(-3, 6)
 #: relative noise of F in single precision, and the decrease that a step must have
@@ -55,8 +51,8 @@ PATIENCE = 5
 #: entries of all scores and rows up to which several steps are taken at once, how many, and the relative gap
 #: below which it is one
 FEW, AT_ONCE, NEAR = 2**17, 3, 3e-3
-#: Newton steps in one call, the relative gap at which they end, and how much less it is in the next call
-EXACT_STEPS, ENOUGH, LESS = 30, 1e-5, 1e-4
+#: the relative gap at which Newton steps end, and how much less it is in the next call
+ENOUGH, LESS = 9e-4, 1e-4
 
 #: weights and gradients in the type of the rows
 Weights = npt.NDArray[Any]
@@ -89,13 +85,15 @@ class QuasiNewton:
         penalty[regularizer.free] = 0.0
         self._penalty = self._unflat(penalty)
         self._type: Any = self._X.dtype
-        H = self._penalty.shape[1]
-        squared = isinstance(terms, SquaredHingeTerms) and (rows.n + H) * H * H <= FEW_PRODUCTS
-        self._squared = terms if squared and isinstance(terms, SquaredHingeTerms) else None
+        self._exact: ExactSteps | None = None
+        if pays(rows, terms):
+            self._exact = ExactSteps(rows, terms, self._penalty, self._X)
+            self._type = np.dtype(np.float64)
         self._enough = ENOUGH
-        self._at_once = AT_ONCE if rows.n * (H + self._K) <= FEW else 1
+        few = rows.n * (self._penalty.shape[1] + self._K) <= FEW
+        self._at_once = AT_ONCE if few else 1
         self._spectrum: tuple[Weights, Weights] | None = None
-        self._cut: Cut | None = None
+        self._tangent: Tangent | None = None
         self._set(np.zeros_like(self._penalty))
 
     # -- the point -----------------------------------------------------------------------------------------
@@ -119,8 +117,14 @@ class QuasiNewton:
         self._pairs: list[tuple[Weights, Weights, float]] = []
         self._idle = 0
         self._cast(W)
-        self._best, self._lower, self._cut = self._W, 0.0, None
-        self._evaluate()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget all bounds, and compute those of W, unless Newton steps from there come first."""
+        self._best, self._lower, self._tangent = self._W, 0.0, None
+        self._upper = np.inf
+        if self._exact is None:
+            self._evaluate()
 
     def _cast(self, W: Weights) -> None:
         """Use the present type."""
@@ -129,8 +133,20 @@ class QuasiNewton:
 
     def _evaluate(self) -> None:
         """Loss, gradient and bounds at W."""
+        if self._exact is not None:
+            self._evaluate_exactly()
+            return
         self._loss, self._slopes, self._h = self._pass(self._W)
         self._update()
+
+    def _evaluate_exactly(self) -> None:
+        """The bounds alone, from the tangent in double precision."""
+        tangent, w = self._tangent_at(self._W), self.w
+        risk = tangent.cut.offset + float(np.vdot(np.asarray(tangent.cut.plane), w))
+        self._upper = self.regularizer.value(w) + self.C * risk
+        lower = tangent.value(self.regularizer, self.C)
+        if lower > self._lower or self._tangent is None:
+            self._lower, self._best, self._tangent = lower, self._W, tangent
 
     def _update(self) -> None:
         penalized = self._P * self._W
@@ -140,14 +156,14 @@ class QuasiNewton:
         free = float(np.abs(self._G - inside).sum(dtype=np.float64)) * self.regularizer.free_bound
         lower = self._upper - 0.5 * float(np.vdot(inside, inside)) - free
         if lower > self._lower:
-            self._lower, self._best, self._cut = lower, self._W, None
+            self._lower, self._best, self._tangent = lower, self._W, None
 
     # -- passes over the rows ------------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[Block]:
         """Rows, labels, weights times C, and offsets of one block after the other."""
         rows, kind = self.rows, self._type
-        for lo, hi in self._bounds():
+        for lo, hi in blocks(rows, self._height):
             y, c = np.asarray(rows.y[lo:hi]), self.C * rows.weight[lo:hi]
             yield (
                 self._X[lo:hi].astype(kind, copy=False),
@@ -155,11 +171,6 @@ class QuasiNewton:
                 c.astype(kind, copy=False),
                 None if rows.offset is None else rows.offset[lo:hi].reshape(hi - lo, -1).T,
             )
-
-    def _bounds(self) -> Iterator[tuple[int, int]]:
-        for first, last in self.rows.ranges:
-            for lo in range(first, last, self._height):
-                yield lo, min(last, lo + self._height)
 
     def _scores(self, X: Weights, W: Weights, offset: Weights | None) -> Weights:
         d = X.shape[1]
@@ -205,9 +216,11 @@ class QuasiNewton:
     def improve(self, seed: int) -> SweepStats:
         """A step, or a few; ``stats.gap`` is F - D, or infinite if steps no longer help."""
         before, single, moved = self._upper, self._type == np.float32, True
-        if self._squared is not None:
-            single = False
-            self._exact_steps(self._squared)
+        if self._exact is not None:
+            self._W = self._W.copy()
+            self._exact.take(self._W, self.C, self._enough)
+            self._enough *= LESS
+            self._evaluate()
         else:
             for _ in range(self._at_once):
                 moved = self._step()
@@ -220,28 +233,6 @@ class QuasiNewton:
             self._refine()
             gap, noise, stuck = self._upper - self._lower, 0.0, False
         return SweepStats(self.n_examples, float("inf") if stuck else gap + noise, 0)
-
-    def _exact_steps(self, terms: SquaredHingeTerms) -> None:
-        """Newton steps with exact line searches, for one class after the other."""
-        rows, self._type = self.rows, np.dtype(np.float64)
-        here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
-        y, c = np.asarray(rows.y[:])[here], self.C * np.asarray(rows.weight[:])[here]
-        X = np.empty((len(here), self._penalty.shape[1]))
-        X[:, : self._X.shape[1]] = self._X[here]
-        X[:, self._X.shape[1] :] = rows.intercept
-        offset = None if rows.offset is None else rows.offset[here].reshape(len(here), -1)
-        W = self._W.astype(np.float64)
-        for k in range(self._K):
-            sign = np.where(y == k, 1.0, -1.0) if terms.classes else y
-            small = SmallProblem(X * sign[:, None], *small_steps.SQUARED_VECTORS)
-            m = small.rows[0] @ W[k] - terms.margin
-            if offset is not None:
-                m += sign * offset[:, k]
-            fixed = (self._penalty[k], SEARCHES, m, c, W[k])
-            small_steps.squared_steps(EXACT_STEPS, self._enough, *small.rows, *fixed, *small.memory)
-        self._enough *= LESS
-        self._cast(W)
-        self._evaluate()
 
     def _refine(self) -> None:
         """Go on in double precision."""
@@ -332,61 +323,27 @@ class QuasiNewton:
 
     def dual_value(self, C: float) -> float:
         """The same in double precision, from the weights alone."""
-        self._lower = self._value(self.aggregate(), C)
+        self._lower = self._proof().value(self.regularizer, C)
         if self._type == np.float32 and not self._lower > 0.0:
             self._refine()
         return self._lower
 
     def proved_value(self, C: float, negligible: float) -> float:
         """The same minus a bound on the rounding error."""
-        cut = self.aggregate()
-        u, slopes = C * np.asarray(cut.plane), np.array([C * self._slope_size])
-        own = self._sizes
-        sizes = Scale(C * own.offset, C * own.plane, own.terms)
-        lost = dual_error(self.rows, self.regularizer, u, slopes, sizes, gamma(own.terms))
-        return self._value(cut, C) - correction(lost, negligible)
-
-    def _value(self, cut: Cut, C: float) -> float:
-        """The dual value of the best multiple of a cut of the risk, up to C times."""
-        omega, plane = self.regularizer, np.asarray(cut.plane)
-        linear = cut.offset - float(np.abs(plane[omega.free]).sum()) * omega.free_bound
-        square = 2.0 * omega.value(plane)
-        t = min(C, max(0.0, linear / square)) if square > 0.0 else C
-        return t * linear - 0.5 * t * t * square
+        return self._proof().proved(self.rows, self.regularizer, C, negligible)
 
     def aggregate(self) -> Cut:
         """The cut of the risk at the point with the best lower bound, in double precision."""
-        if self._cut is None:
-            self._cut = self._tangent(self._best)
-        return self._cut
+        return self._proof().cut
 
-    def _tangent(self, W: Weights) -> Cut:
-        rows, d = self.rows, self._X.shape[1]
+    def _proof(self) -> Tangent:
+        if self._tangent is None:
+            self._tangent = self._tangent_at(self._best)
+        return self._tangent
+
+    def _tangent_at(self, W: Weights) -> Tangent:
         W = np.ascontiguousarray(W.T, dtype=np.float64)
-        if rows.loss.n_outputs() is None:
-            W = W[:, 0]
-        plane, offset, total, sizes, planes = np.zeros_like(W), 0.0, 0.0, 0.0, 0.0
-        for lo, hi in self._bounds():
-            s = rows.design.dot(W[:d], lo, hi)
-            if rows.intercept != 0.0:
-                s += rows.intercept * W[d]
-            shift = 0.0 if rows.offset is None else rows.offset[lo:hi]
-            s += shift
-            own, g = rows.loss.cut(s, rows.y[lo:hi], rows.weight[lo:hi])
-            rows.design.accumulate(g, lo, hi, plane[:d])
-            if rows.intercept != 0.0:
-                plane[d] += rows.intercept * g.sum(axis=0)
-            size = np.abs(g)
-            offset += own + float(np.sum(g * shift))
-            total += abs(own) + float(np.sum(size * (2.0 * np.abs(s) + np.abs(shift))))
-            sizes += float(size.sum())
-            known = row_lengths(rows.design, lo, hi)
-            lengths = np.hypot(0.0 if known is None else known, rows.intercept)
-            planes += float(np.sum(size.reshape(hi - lo, -1).sum(axis=1) * lengths))
-        #: the magnitudes of the terms of the cut, and of the slopes
-        self._sizes, self._slope_size = Scale(total, planes, rows.n), sizes
-        error = self._sizes.of_cut() + rows.relative_error * planes
-        return Cut(offset, plane.ravel(), error)
+        return Tangent.at(self.rows, W, self._height)
 
     # -- other points --------------------------------------------------------------------------------------
 
@@ -422,10 +379,14 @@ class QuasiNewton:
         t = C / self.C
         kind = self._type.type
         self.C, self.regularizer = C, regularizer
+        if self._exact is not None:
+            self._enough = ENOUGH
+            self._begin()
+            return
         self._loss, self._slopes, self._h = t * self._loss, kind(t) * self._slopes, t * self._h
         pairs = [(s, self._P * s + kind(t) * (v - self._P * s)) for s, v, _ in self._pairs]
         self._pairs = [(s, v, 1.0 / float(np.vdot(s, v))) for s, v in pairs]
-        self._best, self._lower, self._cut = self._W, 0.0, None
+        self._best, self._lower, self._tangent = self._W, 0.0, None
         self._update()
 
     def state(self) -> dict[str, Any]:
@@ -450,6 +411,8 @@ class QuasiNewton:
         W, best = same_shape(state["w"], self._penalty), same_shape(state["best"], self._penalty)
         s, v = (floats(state[k], "pairs of weights", (None, *W.shape)) for k in ("s", "v"))
         self._set(best)
+        if self._exact is not None:
+            self._evaluate()
         self._cast(W)
         self._evaluate()
         pairs = [(a.astype(self._type), b.astype(self._type)) for a, b in zip(s, v, strict=True)]

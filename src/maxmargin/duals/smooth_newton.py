@@ -76,8 +76,9 @@ class SmoothNewton(NewtonDuals):
     def _steps(self, small: SmallProblem) -> int:
         """Take some steps in one call; return their number."""
         assert isinstance(self._margin, SquaredMargin)
-        point = (self._m, self._margin.weights_of_squares(self._c), self.w)
-        fixed = (self._penalty, SEARCHES)
+        c = self._margin.weights_of_squares(self._c)
+        point = (np.ones((1, len(c))), self._m[None], c[None], self.w[None])
+        fixed = (self._penalty[None], SEARCHES)
         steps = small_steps.squared_steps(AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory)
         self._m[:] = self._margins(self.w)  # without the rounding errors of several steps
         return int(steps)

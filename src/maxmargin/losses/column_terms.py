@@ -62,12 +62,21 @@ class LogisticTerms(ColumnTerms):
         return loss, np.array([c @ (p * (1.0 - p))])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SquaredHingeTerms(ColumnTerms):
-    """max(0, margin - y s)^2, summed over the classes against their rest if ``classes``."""
+    """max(0, margin - y s)^2, summed over the classes against their rest if ``classes``. There each class may
+    have a factor, by which the weights of its own samples are multiplied in its own problem."""
 
     margin: float = 1.0
     classes: bool = False
+    factors: Scores | None = None
+
+    def weights(self, y: Scores, c: Scores, n_columns: int) -> Scores:
+        """The number that multiplies the loss of each sample in each problem."""
+        out = np.tile(c, (n_columns, 1))
+        if self.factors is not None:
+            out[y, np.arange(len(y))] *= self.factors.astype(c.dtype)[y]
+        return out
 
     def fill(self, s: Scores, y: Scores, c: Scores) -> tuple[float, Scores]:
         here = np.arange(len(y))
@@ -77,7 +86,11 @@ class SquaredHingeTerms(ColumnTerms):
             s *= -y
         s += s.dtype.type(self.margin)
         np.maximum(s, 0.0, out=s)
-        curved: Scores = 2.0 * ((s > 0.0) @ c)
+        if self.factors is not None:
+            c = self.weights(y, c, len(s))
+            curved: Scores = 2.0 * np.einsum("ki,ki->k", s > 0.0, c)
+        else:
+            curved = 2.0 * ((s > 0.0) @ c)
         slopes = s * c
         loss = float(np.einsum("ki,ki->", s, slopes))
         np.multiply(slopes, 2.0, out=s)
