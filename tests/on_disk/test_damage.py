@@ -68,7 +68,7 @@ def test_a_file_that_vanishes_after_opening(folder):
     [
         (
             lambda m: m.update(version=4),
-            "format version 4; this version of maxmargin reads up to 3",
+            "format version 4; this version of maxmargin reads version 3",
         ),
         (lambda m: m.update(format="else"), "not the manifest of a data set"),
         (lambda m: m.update(rows=59), "wrong checksum"),

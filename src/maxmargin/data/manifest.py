@@ -40,7 +40,6 @@ NAME = "manifest.json"
 FORMAT = "maxmargin.data"
 #: names of column files: generation, shard, column
 OURS = re.compile(r"[0-9]{4,}-[0-9]{5,}\.[a-z]+\.bin")
-#: 2 has ``tokens``, and 3 the checksums of sections
 VERSION = 3
 #: bytes of a section of a file
 SECTION = 1 << 18
@@ -170,10 +169,10 @@ def decode(content: bytes, where: str) -> Manifest:
         ) from error
     if kind != FORMAT or type(version) is not int:
         raise DatasetError(f"{where} is not the manifest of a data set (format {shown(kind)}).")
-    if version > VERSION:
+    if version != VERSION:
         raise DatasetError(
-            f"{where}: the data set has format version {shown(version)}; this version of maxmargin reads up "
-            f"to {VERSION}. Upgrade maxmargin."
+            f"{where}: the data set has format version {shown(version)}; this version of maxmargin reads "
+            f"version {VERSION}. Write the data set again, or use the version of maxmargin that wrote it."
         )
     claimed = body.pop("checksum", None)
     try:
@@ -182,8 +181,6 @@ def decode(content: bytes, where: str) -> Manifest:
         raise DatasetError(f"{where}: the manifest is nested too deeply.") from error
     if claimed != checksum(content).hexdigest():
         raise DatasetError(f"{where}: wrong checksum: the manifest was modified.")
-    if version < 2:
-        body.setdefault("tokens", None)
     try:
         manifest: Manifest = read(Manifest, body, "the manifest")
         _check(manifest)
@@ -280,8 +277,6 @@ def read(kind: Any, body: Any, what: str) -> Any:
         make: Any = kind
         hints = _hints(make)
         _require(isinstance(body, dict), f"{what} is not an object")
-        if make is ColumnFile:  # before version 3 there are none
-            body = {"sections": "", **body}
         _require(set(body) == set(hints), f"{what} has the entries {sorted(body)}")
         return make(**{name: read(hints[name], body[name], f"{name} of {what}") for name in hints})
     if kind is int:
@@ -411,7 +406,7 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
         _require(file.dtype in (own | _TYPES)[column], f"dtype {file.dtype!r} of {file.name}")
         size = np.dtype(file.dtype).itemsize * math.prod(file.shape)
         _require(file.bytes == size, f"bytes of {file.name}")
-        fits = len(file.sections) in (0, 8 * -(-file.bytes // SECTION))
+        fits = len(file.sections) == 8 * -(-file.bytes // SECTION)
         fits = fits and re.fullmatch("[0-9a-f]*", file.sections) is not None
         _require(fits, f"sections of {file.name}")
     if manifest.layout == "dense" and manifest.n_features == 0 and "label" not in shard.files:

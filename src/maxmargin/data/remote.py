@@ -98,8 +98,8 @@ class RemoteStorage:
     def __init__(self, url: str, options: dict[str, Any], shards: tuple[Shard, ...] = ()) -> None:
         self._files, self._prefix = _filesystem(url, options)
         self._url, self._options, self._shards = url.rstrip("/"), options, shards
-        known = (file for shard in shards for file in shard.files.values() if file.sections)
-        self._sums = {file.name: (bytes.fromhex(file.sections), file.bytes) for file in known}
+        files = (file for shard in shards for file in shard.files.values())
+        self._sums = {file.name: (bytes.fromhex(file.sections), file.bytes) for file in files}
 
     def __reduce__(self) -> Any:
         require_no_keys(self._url, self._options)

@@ -264,6 +264,6 @@ def _read(
         raise FormatError(f"the file names a class {shown(name)}, which is not known")
     model = MODELS[name]
     attributes, sizes = model.attributes(decoder.decode(tree, "the tree"))
-    params = read_params(model.cls, stored["params"], attributes)
+    params = read_params(model.cls, stored["params"])
     certificate = read_fields(stored["certificate"], CERTIFICATE, "the certificate", {})
     return model.cls, params, {**attributes, **certificate, "history_": []}, sizes

@@ -40,16 +40,10 @@ def storable_params(estimator: Any) -> dict[str, Any]:
     return out
 
 
-def read_params(cls: Any, stored: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+def read_params(cls: Any, stored: Any) -> dict[str, Any]:
     """The parameters, which must be those of the class."""
     known = tuple(name for name in cls._get_param_names() if name not in NOT_STORED)
     out = section(stored, f"the parameters of {cls.__name__}", (), known)
-    if cls.__name__ == "LinearSVC" and out.get("multi_class") == "auto":  # the default of 0.1.0
-        together = {"hinge": "crammer_singer", "logistic": "multinomial"}
-        several = len(attributes["classes_"]) > 2
-        out["multi_class"] = together.get(str(out.get("loss")), "ovr") if several else "ovr"
-        if out.get("cost") is not None:
-            out["multi_class"] = "crammer_singer"
     for name, value in out.items():
         _check(name, value)
     check_values(cls, out)
