@@ -6,8 +6,11 @@ import os
 import time
 from typing import Any, ClassVar
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+from fsspec.implementations.local import LocalFileSystem  # noqa: E402
 
 
 class FlakyFileSystem(LocalFileSystem):

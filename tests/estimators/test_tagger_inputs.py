@@ -2,10 +2,8 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
-from pycrfsuite import ItemSequence
 
 from maxmargin import SequenceTagger, data, load
 
@@ -66,7 +64,7 @@ def numeric(seed=0, n=30):
         Tensor,
         lambda x: list(Tensor(x)),
         lambda x: pd.DataFrame(x, columns=["a", "b", "c"]),
-        lambda x: pl.DataFrame(x, schema=["a", "b", "c"]),
+        lambda x: pytest.importorskip("polars").DataFrame(x, schema=["a", "b", "c"]),
         lambda x: x.astype(object),
         sp.csr_array,
     ],
@@ -253,7 +251,8 @@ NESTED = [
 def test_nested_dicts_are_flattened_as_python_crfsuite_does():
     tagger = SequenceTagger().fit([NESTED], [["A", "B", "C"]])
     names = tagger.vectorizer_.feature_names_
-    expected = ItemSequence(NESTED).items()
+    crfsuite = pytest.importorskip("pycrfsuite")
+    expected = crfsuite.ItemSequence(NESTED).items()
     assert sorted(names) == sorted({name for token in expected for name in token})
     assert tagger.predict([NESTED]) == tagger.predict([expected]) == [["A", "B", "C"]]
     flat = SequenceTagger().fit([expected], [["A", "B", "C"]])

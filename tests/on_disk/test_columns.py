@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -96,10 +95,11 @@ def test_rows_without_labels(tmp_path):
     assert y is weight is None
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_keep_their_names(tmp_path, frame):
-    table = frame({"height": [1.0, 2.0], "Breite": [3.0, 4.5]})
-    labels = (pd if frame is pd.DataFrame else pl).Series(["x", "y"])
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_frames_keep_their_names(tmp_path, package):
+    frames = pytest.importorskip(package)
+    table = frames.DataFrame({"height": [1.0, 2.0], "Breite": [3.0, 4.5]})
+    labels = frames.Series(["x", "y"])
     on_disk = data.write(tmp_path, [(table, labels)])
     assert on_disk.feature_names == ["height", "Breite"]
     assert np.array_equal(on_disk.load()[0], [[1.0, 3.0], [2.0, 4.5]])
