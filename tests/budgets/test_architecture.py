@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.rst").read_text()
 SOURCE = ROOT / "src" / "maxmargin"
-FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "tools")
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples", "tools", "fuzz")
 #: by path: pages, and the code whose docstrings refer to other code
 TEXTS = {
     str(path.relative_to(ROOT)): path.read_text()

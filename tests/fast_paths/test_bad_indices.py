@@ -25,7 +25,7 @@ def tried(count, seed):
     command = [
         sys.executable,
         "-m",
-        "tests.fuzz.matrices",
+        "fuzz.matrices",
         "--count",
         str(count),
         "--seed",

@@ -1,6 +1,6 @@
 """A few hundred malformed files with a fixed seed: each is refused with the library's own error, or is valid.
 
-They run in this process, without limits; ``python -m tests.fuzz.files`` runs thousands in child processes.
+They run in this process, without limits; ``python -m fuzz.files`` runs thousands in child processes.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.fuzz import files
 from tests.nightly import first
+
+from fuzz import files
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fuzz import svr
-from tests.fuzz.families import named
-from tests.fuzz.framework import Case, draw, run
+from fuzz.families import named
+from fuzz.framework import Case, draw, run
+
+from fuzz import svr
 
 
 def problem(

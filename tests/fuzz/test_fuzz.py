@@ -1,6 +1,6 @@
 """Random problems with fixed seeds: the certificate of every fit holds, as far as the referee can check.
 
-For more of them: ``python -m tests.fuzz --minutes 10 --seed 1``.
+For more of them: ``python -m fuzz --minutes 10 --seed 1``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fuzz import linear, svr
-from tests.fuzz.families import FAMILIES
-from tests.fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
-from tests.fuzz.supervisor import ROOT
+from fuzz.families import FAMILIES
+from fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
+from fuzz.supervisor import ROOT
 from tests.nightly import first
+
+from fuzz import linear, svr
 
 #: problems per family in CI: about 30 seconds for all families once everything is compiled
 PROBLEMS = 10
@@ -148,7 +149,7 @@ def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
         "import os, sys\n"
         "if '--child' in sys.argv:\n"
         "    sys.path.insert(0, os.getcwd())\n"
-        "    from tests.fuzz import svr\n"
+        "    from fuzz import svr\n"
         "    real = svr.run\n"
         "    def run(case):\n"
         "        if case.seed == 1:\n"
@@ -156,19 +157,8 @@ def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
         "        return real(case)\n"
         "    svr.run = run\n"
     )
-    command = [sys.executable, "-m", "tests.fuzz", "--only", "LinearSVR", "--problems", "3"]
-    command += [
-        "--limit",
-        "5",
-        "--start",
-        "15",
-        "--shrink",
-        "0",
-        "--without",
-        "warning",
-        "--table",
-        str(tmp_path / "t"),
-    ]
+    command = [sys.executable, "-m", "fuzz", "--only", "LinearSVR", "--problems", "3"]
+    command += ["--limit", "5", "--start", "15", "--shrink", "0", "--without", "warning"]
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
@@ -176,5 +166,4 @@ def test_crashes_and_hangs_are_noticed(how: str, tmp_path: Any) -> None:
     assert done.returncode == 1, done.stderr
     assert ("crash" if how == "crash" else "finite time") in done.stdout
     assert "LinearSVR --replay 1 " in done.stdout
-    table = (tmp_path / "t.md").read_text()
-    assert "| **sum** |  |  |  | 3 |" in table
+    assert "'problems': 3" in done.stdout

@@ -14,7 +14,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from tests.fuzz.file_bombs import BOMBS, bomb
+from fuzz.file_bombs import BOMBS, bomb
 
 import maxmargin
 from maxmargin import LinearSVC, SequenceTagger

@@ -11,8 +11,8 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from fuzz.file_damage import Parts, rechecked
 from safetensors.numpy import save as st_save
-from tests.fuzz.file_damage import Parts, rechecked
 
 from maxmargin import load
 from maxmargin.persistence import ModelFileError

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from fuzz.file_damage import Parts, rechecked
 from safetensors import safe_open
-from tests.fuzz.file_damage import Parts, rechecked
 
 from maxmargin import LinearSVC, load
 from maxmargin.persistence import ModelFileError, read_notes, save

@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzz.structured_tasks import Lookup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from tests.fuzz.structured_tasks import Lookup
 
 import maxmargin
 from maxmargin import GaussianPrior, SequenceTagger, StructuredSVM

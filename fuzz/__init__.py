@@ -1,0 +1,1 @@
+"""Random problems for every estimator, and damaged files: ``python -m fuzz``."""
