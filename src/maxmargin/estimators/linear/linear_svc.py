@@ -260,7 +260,8 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         classes = classes_of(rows, X)
         self.classes_ = classes.names
         require_two_classes(self, self.classes_)
-        model = linear_model(self, rows, classes, together=last is None)
+        together = last is None or len(last.results) == 1
+        model = linear_model(self, rows, classes, together=together)
         data, grown = {"X": X, "y": y}, X if y is None and sample_weight is None else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)
 
