@@ -341,3 +341,12 @@ def test_a_number_of_values_is_no_value(Cs):
         LinearSVCCV(Cs=Cs).fit(X, y)
     with pytest.raises(ValueError, match=r"Cs=.*: use a list of positive numbers"):
         svc_path(X, y, Cs)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+def test_a_path_of_several_classes_is_that_of_single_fits(loss: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    for fitted in svc_path(X, y, [0.01, 1.0, 30.0], loss=loss, tol=1e-6):
+        single = LinearSVC(C=fitted.C, loss=loss, tol=1e-6).fit(X, y)
+        assert fitted.objective_ == pytest.approx(single.objective_, rel=2e-6)
+        assert fitted.lower_bound_ <= fitted.objective_ <= fitted.lower_bound_ * (1.0 + 2e-6)

@@ -37,6 +37,7 @@ import numpy as np
 from maxmargin.core import stored_values as stored
 from maxmargin.core.bundle_solution import BundleSolution, DualPoint
 from maxmargin.core.cut import Cut, average
+from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
@@ -300,21 +301,28 @@ class Bundle:
         C: float,
         tol: float = 0.0,
         attained: Attained | None = None,
+        *,
+        precise: bool = False,
     ) -> BundleSolution:
         """Solve the reduced problem for this C to within ``tol`` of its dual value.
 
         If ``attained`` is given, rounding errors of the planes are subtracted from the lower bound.
+        ``precise`` solves small bundles without the Gram matrix, which loses digits
+        (:mod:`maxmargin.core.dense_qp`).
         """
         p = self.n_blocks
         offsets = np.array([self.base] * p + self._offsets)
         # the QP is scaled by C^2; its rounding errors limit the attainable tolerance
         scaled_tol = max(tol / C / C, 1e-15 * float(np.abs(offsets).max()) / C)
         free = len(self.regularizer.free) > 0 and len(self._planes) > 0
-        if self._signed is None or not self._planes:
+        dense = self._solve_densely(C, offsets) if precise else None
+        if dense is not None:
+            self._v = dense.w[self.regularizer.free]
+        elif self._signed is None or not self._planes:
             self._maximize(C, offsets, scaled_tol)
         else:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
-        beta = self._qp.beta
+        beta = self._qp.beta if dense is None else dense.beta
         alpha = C * beta[p:]
         u = -combine(alpha, self._planes, self.dim)
         w = self.regularizer.primal(u)
@@ -337,12 +345,24 @@ class Bundle:
         self._idle_for = [
             0 if a > 0.0 else age + 1 for a, age in zip(alpha, self._idle_for, strict=True)
         ]
-        model = self._model(C, offsets, w)
+        if dense is not None:
+            w = dense.w  # more accurate than the rounded combination of planes
+        model = self._model(C, offsets, w, by_pass=dense is not None)
         n_active = len(support)
         in_use = np.array(self._idle_for) < self.idle
         if not in_use.all():
             self._keep(in_use)
         return BundleSolution(w, lower, model, n_active, dual)
+
+    def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
+        """Solve by an interior-point method; return None if the bundle is too large."""
+        # other regularizers define their own inner product
+        if type(self.regularizer) is not SquaredNorm or self.n_blocks > 1:
+            return None
+        found = solve_planes(self._planes, offsets, C, self.regularizer, self.dim)
+        if found is not None:
+            self._qp.move(found.beta)  # warm start for the next solve
+        return found
 
     def _maximize(self, C: float, offsets: Array, tol: float) -> None:
         """Maximize the dual with the current Gram matrix, with free coordinates but without sign
@@ -385,18 +405,19 @@ class Bundle:
             gram += self._tau * (parts @ parts.T)
         return gram
 
-    def _model(self, C: float, offsets: Array, w: Array) -> float:
+    def _model(self, C: float, offsets: Array, w: Array, by_pass: bool) -> float:
         """The model's risk at w = -C sum beta_j a_j, from the Gram matrix: no pass over the planes.
 
         With sign constraints the Gram matrix may be that of other signs, so a pass is made then.
         """
         p, qp = self.n_blocks, self._qp
-        if self._signed is not None:
+        by_pass = by_pass or self._signed is not None
+        if by_pass:
             values = offsets.copy()
             values[p:] += [dot(plane, w) for plane in self._planes]
         else:
             values = offsets - C * (qp.gram @ qp.beta)
-        if self._free_parts and self._signed is None:
+        if self._free_parts and not by_pass:
             parts = np.array(self._free_parts)
             residual = parts.T @ qp.beta[p:]
             values[p:] += parts @ (self._v + C * self._tau * residual)

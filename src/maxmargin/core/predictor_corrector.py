@@ -6,8 +6,8 @@ The multipliers z of s >= 0 are kept positive, too. With theta = z / s each step
 
     (H + G' diag(theta) G) dx + e dnu = right-hand side,     H = f''
 
-All multipliers move at once, so strong dependence between samples does not slow it down. The program is
-that of a small kernel machine (:mod:`maxmargin.core.box_qp`).
+All multipliers move at once, so strong dependence between samples does not slow it down. The programs are
+:mod:`maxmargin.core.dense_qp` (planes) and :mod:`maxmargin.core.box_qp` (a small kernel machine).
 """
 
 from __future__ import annotations

@@ -54,6 +54,9 @@ FEW_PLANES = 8
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
 #: how much tighter than the current gap the reduced problem is solved
 QP_EFFORT = 0.01
+#: after this many iterations in a row that raise the bound by at most this share of the gap, the reduced
+#: problem is solved more precisely
+IN_VAIN, HARDLY = 5, 1e-4
 #: the oracle is called at the latest when the cached model is solved to this fraction of the tolerance
 MODEL_TOL = 0.3
 #: number of examples from which the line search on cached constraints saves time although the oracle is cheap
@@ -186,6 +189,7 @@ class CuttingPlane:
             "iterations": iterations,
             "seen": outlook.seen(),
         }
+        in_vain = 0  # iterations in a row that hardly raised the bound
         own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
         while True:
             if np.isfinite(
@@ -200,13 +204,19 @@ class CuttingPlane:
             previous_lower = own
             effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
             attained = Attained.by(state.upper, problem.n_examples)
-            solution = bundle.solve(C, effort, attained)
+            exactly = in_vain >= IN_VAIN
+            solution = bundle.solve(C, effort, attained, precise=exactly)
+            if exactly and solution.lower_bound < own:  # with more planes, the optimum is not below
+                other = bundle.solve(C, effort, attained)
+                solution = other if other.lower_bound > solution.lower_bound else solution
             state.raise_lower(solution.lower_bound, solution.dual)
             own = max(own, solution.lower_bound)
             trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
             if not cached:
                 F = _objective(problem, trial)
                 state.offer(trial.w, omega.value(trial.w) + C * trial.upper, F)
+            hardly = own - previous_lower <= HARDLY * (state.upper - own)
+            in_vain = in_vain + 1 if hardly or exactly else 0
             # when a cut between w_b and w_t taught the model nothing, the one at w_t will
             barren = own <= previous_lower
             at, step = yield from self._next_point(problem, state, incumbent, trial, barren)
