@@ -268,7 +268,7 @@ def draw_sampled_cuts() -> None:
     flat = np.stack([g.ravel() for g in grid], axis=1)
     for ax, method, title in zip(
         axes,
-        ("exact", SampledCuts(size=10, differences=False)),
+        ("exact", SampledCuts(size=10)),
         ("exact", "sampled cuts"),
         strict=True,
     ):

@@ -16,7 +16,7 @@ from tests.kernels.libsvm_method import ByLibsvm
 
 from maxmargin import KernelSVC, load
 from maxmargin.kernels import EmpiricalMap, Nystrom
-from maxmargin.solvers import ByMargin, KernelBlocks, NonZeroLoss, SampledCuts
+from maxmargin.solvers import KernelBlocks, SampledCuts
 
 X, Y = load_iris(return_X_y=True)
 METHOD = ByLibsvm()
@@ -63,7 +63,7 @@ def test_round_trip(params, n_classes, path):
         Nystrom(landmarks=[2, 3, 60, 70, 99]),
         EmpiricalMap(max_rows=200),
         "sampled",
-        SampledCuts(size=50, sampler=ByMargin(free_share=0.7)),
+        SampledCuts(size=50, line_search=False),
         SampledCuts(size=50, constant_time=True),
     ],
     ids=str,
@@ -91,11 +91,12 @@ def test_landmarks_by_number(given, path):
     assert again.fit(X, Y).objective_ == est.objective_
 
 
-def test_a_sampler_of_ones_own_is_left_out(path):
-    class Mine(NonZeroLoss):
+def test_a_method_of_ones_own_is_left_out(path):
+    class Mine(SampledCuts):
         pass
 
-    est = KernelSVC(method=SampledCuts(sampler=Mine()), max_iter=5).fit(X, Y)
+    est = KernelSVC(method=SampledCuts(), max_iter=5).fit(X, Y)
+    est.method = Mine()
     with pytest.warns(UserWarning, match="method=.*cannot be stored"):
         est.save(path)
     assert load(path).method == "auto"

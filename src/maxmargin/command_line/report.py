@@ -66,7 +66,7 @@ def certificate(estimator: Any) -> dict[str, Any]:
         "stop_reason": estimator.stop_reason_,
         "n_iter": int(estimator.n_iter_),
     }
-    for name in ("restricted_gap_", "restricted_lower_bound_", "probabilistic_bound_"):
+    for name in ("restricted_gap_", "restricted_lower_bound_"):
         if hasattr(estimator, name):
             out[name.rstrip("_")] = float(getattr(estimator, name))
     return {name: finite(value) for name, value in out.items()}

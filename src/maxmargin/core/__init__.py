@@ -14,7 +14,7 @@ from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
 from maxmargin.core.cut import Cut, add_cuts
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start
-from maxmargin.core.sampling import Draw, Sampler, Terms, excess_bound
+from maxmargin.core.sampling import Draw, Terms
 from maxmargin.core.summation import tree_sum
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector
 
@@ -41,7 +41,6 @@ __all__ = [
     "RowDualRisk",
     "RowDuals",
     "SampledEvaluation",
-    "Sampler",
     "SolveResult",
     "SparseVector",
     "SquaredNorm",
@@ -52,6 +51,5 @@ __all__ = [
     "WorkingSetRisk",
     "WorkingSets",
     "add_cuts",
-    "excess_bound",
     "tree_sum",
 ]

@@ -198,8 +198,8 @@ def _shortfall(estimator: Any, ended: Sequence[tuple[str, bool]] = ()) -> str | 
     reason = estimator.stop_reason_
     if estimator.converged_ or reason in PLANNED or any(why == "callback" for why, _ in ended):
         return None
-    # landmarks and sampled cuts have other goals, with attributes of their own
-    own_goal = hasattr(estimator, "restricted_gap_") or hasattr(estimator, "probabilistic_bound_")
+    # landmarks have another goal, with attributes of its own
+    own_goal = hasattr(estimator, "restricted_gap_")
     if reason == "gap" and own_goal and estimator.certificate_ in ("restricted", "measured"):
         return None
     kind = _kind(reason, estimator.certificate_, estimator.max_iter)

@@ -173,8 +173,6 @@ _ABOUT_KERNEL: Fields = {
     "kernel_method_": f.optional(f.of_type(str)),
     "restricted_lower_bound_": f.optional(f.of_type(float)),
     "restricted_gap_": f.optional(f.of_type(float)),
-    "probabilistic_bound_": f.optional(f.of_type(float)),
-    "probabilistic_bound_is_vacuous_": f.optional(f.of_type(bool)),
     "kernel_values_": f.optional(f.count()),
 }
 _STREAM: Fields = {"_stream": f.optional(f.of_type(SetStream))}

@@ -1,6 +1,6 @@
 """Objects in model files: converted to tagged plain values, and made from fixed lists of classes.
 
-$object   a solver, stopping rule, sampler, kernel, kernel method or prior: its class and its fields
+$object   a solver, stopping rule, kernel, kernel method or prior: its class and its fields
 $loss     a loss: its class and its parameters. The class of a user's own loss is passed to ``load``
 $matrix   a sparse matrix
 $objects  a NumPy array of labels of different types
@@ -38,7 +38,6 @@ from maxmargin.risks.structured.stream import SetStream
 
 RULES = (solvers.RelativeGap, solvers.AbsoluteGap, solvers.RiskEpsilon)
 SOLVERS = (solvers.Auto, solvers.CuttingPlane, solvers.DualCoordinate, solvers.Newton)
-SAMPLERS = (solvers.NonZeroLoss, solvers.UniformSample, solvers.ByMargin)
 KERNELS = (
     kernels.RBF, kernels.Polynomial, kernels.Sigmoid, kernels.Linear, kernels.Precomputed,
 )  # fmt: skip
@@ -59,7 +58,7 @@ class MissingLossError(LookupError):
 
 def _classes() -> dict[str, type]:
     """The only classes, beside losses, that a file may name."""
-    known: tuple[Any, ...] = (*RULES, *SOLVERS, *SAMPLERS, *KERNELS, *METHODS)
+    known: tuple[Any, ...] = (*RULES, *SOLVERS, *KERNELS, *METHODS)
     return {cls.__name__: cls for cls in (*known, GaussianPrior, KernelFeatures)}
 
 

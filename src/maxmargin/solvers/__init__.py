@@ -1,6 +1,5 @@
 """Solvers: one file per method. They use risks, cuts and bounds, never data."""
 
-from maxmargin.core.sampling import ByMargin, NonZeroLoss, UniformSample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto, AutoStructured
 from maxmargin.solvers.cccp import minimize_latent
@@ -18,18 +17,15 @@ __all__ = [
     "AbsoluteGap",
     "Auto",
     "AutoStructured",
-    "ByMargin",
     "CuttingPlane",
     "DualCoordinate",
     "KernelBlocks",
     "LatentResult",
     "Needs",
     "Newton",
-    "NonZeroLoss",
     "RelativeGap",
     "RiskEpsilon",
     "SampledCuts",
-    "UniformSample",
     "certify",
     "minimize",
     "minimize_latent",

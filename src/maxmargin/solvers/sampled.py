@@ -18,15 +18,13 @@ line is that of the examples of the last 20 samples. This takes O(T^2 r^2) kerne
 examples.
 
 epsilon is relative to the risk at w = 0, which is n for classification losses: then it is the papers'
-epsilon for the mean. D is not a lower bound, so none is reported. Reported are the measured F(w), and a bound
-on its distance from the optimum that holds with probability 1 - delta
-(:func:`maxmargin.core.sampling.excess_bound`).
+epsilon for the mean. D is not a lower bound, so none is reported, only the measured F(w).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -43,19 +41,8 @@ from maxmargin.core.contract.requests import (
     Toward,
 )
 from maxmargin.core.cut import Cut
-from maxmargin.core.sampling import (
-    Draw,
-    NonZeroLoss,
-    SampledBundle,
-    Sampler,
-    SamplingRecord,
-    Terms,
-    check_cut,
-    checked_draw,
-    too_long,
-)
+from maxmargin.core.sampling import Draw, SampledBundle, Terms, violated_sample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap
-from maxmargin.core.vectors import SparseVector
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane, default_mu, search
 from maxmargin.solvers.requirements import Needs
@@ -81,21 +68,12 @@ class SampledCuts:
     line_search : bool, default True
         Keep the best point, and search the line from it to the reduced problem's solution; False is the
         plain form in the papers.
-    differences : bool, default True
-        Linear time: sample the change of an earlier plane instead of a new plane, if that changes less.
-        Examples with the same subgradient in both need not be sampled again, so planes become exact toward
-        the end. Requires a risk that supports it; False is the plain form.
     mu : float, optional
         Where on that line the next cut is computed; see :class:`CuttingPlane`.
     idle : int, default 20
         Drop cuts that are inactive in this many consecutive reduced problems.
     patience : int, default 4
         Constant time ends when this many cuts in a row were not violated (p in the papers).
-    sampler : Sampler, default NonZeroLoss()
-        The sampler of the examples of a cut, in linear time: see :class:`maxmargin.core.Sampler`. Samples are
-        checked for the conditions of the papers' theorem 1.
-    delta : float, default 0.05
-        The probabilistic bound holds with probability 1 - delta.
     measure : bool, default True
         Measure F of the result by a pass over all examples, in double precision. Otherwise ``objective_`` is
         the value that the fit itself computed, in linear time, and NaN in constant time.
@@ -115,12 +93,9 @@ class SampledCuts:
     size: int | None = None
     constant_time: bool = False
     line_search: bool = True
-    differences: bool = True
     mu: float | None = None
     idle: int = 20
     patience: int = 4
-    sampler: Sampler = field(default_factory=NonZeroLoss)
-    delta: float = 0.05
     measure: bool = True
 
     def __post_init__(self) -> None:
@@ -131,14 +106,6 @@ class SampledCuts:
                 raise ValueError(f"{name}={value!r}: it must be a whole number, 1 or more.")
         if self.mu is not None and not 0.0 < self.mu <= 1.0:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta={self.delta!r}: it must be in (0, 1).")
-        if not isinstance(self.sampler, Sampler):
-            raise TypeError(f"sampler={self.sampler!r} has no method draw(terms, size, rng).")
-        if self.constant_time and not isinstance(self.sampler, NonZeroLoss):
-            raise ValueError(
-                "constant time samples uniformly, since it does not know the losses: omit sampler."
-            )
 
     @property
     def needs(self) -> Needs:
@@ -162,7 +129,6 @@ class SampledCuts:
             max_planes=max(2, min(slots - 16, 4 * slots // 5)),
             idle=self.idle,
         )
-        bundle.record = SamplingRecord()
         rng = np.random.default_rng(problem.random_state)
         run = self._constant if self.constant_time else self._linear
         yield from run(problem, state, bundle, rng)
@@ -184,51 +150,33 @@ class SampledCuts:
             except StopIteration:
                 break
             if isinstance(request, Cuts):
-                bundle.record.reduced = state.lower
-                answer = yield from self._drawn(problem, request, epsilon, bundle.record, rng)
+                bundle.reduced = state.lower
+                answer = yield from self._drawn(request, epsilon, rng)
             else:
                 answer = yield request
             del request  # it may hold the scores of all rows
-        bundle.record.reduced = state.lower
+        bundle.reduced = state.lower
         if state.stop == "gap":
             state.stop = "sampled"
 
     def _drawn(
-        self,
-        problem: Problem,
-        wanted: Cuts,
-        epsilon: float,
-        record: SamplingRecord,
-        rng: np.random.Generator,
+        self, wanted: Cuts, epsilon: float, rng: np.random.Generator
     ) -> Generator[Request, Any, list[Cut]]:
         """The sampled cut."""
         at: Any = wanted.at
         first = wanted.trial is None
         trial: Any = at if first else wanted.trial
-        terms: Terms = at.terms(trial)
         above = -np.inf if first else wanted.model + epsilon
-        if terms.value > above >= terms.expected:  # the base plane is too inaccurate
-            terms = at.fresh_terms(trial)
-        (cut,) = yield Cuts(at, False, draw=self._checked(terms, above, record, rng))
-        if terms.exact is not None and too_long(_length(cut, problem), terms):
-            # accumulated changes gave a plane longer than any sample of all examples: sample from scratch
-            terms = at.fresh_terms(trial)
-            (cut,) = yield Cuts(at, False, draw=self._checked(terms, above, record, rng))
-        check_cut(cut.offset, _length(cut, problem), terms)
-        return [cut]
-
-    def _checked(
-        self, terms: Terms, above: float, record: SamplingRecord, rng: np.random.Generator
-    ) -> Draw:
-        size = max(self.n_drawn, terms.allowance)
-        return checked_draw(lambda: self.sampler.draw(terms, size, rng), terms, above, record)
+        draw = violated_sample(at.terms(trial), self.n_drawn, above, rng)
+        cuts: list[Cut] = yield Cuts(at, False, draw=draw)
+        return cuts
 
     # -- constant time ---------------------------------------------------------------------------------
 
     def _constant(
         self, problem: Problem, state: SolverState, bundle: SampledBundle, rng: np.random.Generator
     ) -> Steps:
-        C, record = problem.C, bundle.record
+        C = problem.C
         w, model, epsilon, guess, calm = state.w, problem.base * problem.n_blocks, np.nan, 1.0, 0
         held = 1
         while True:
@@ -251,15 +199,11 @@ class SampledCuts:
                 del best
             else:
                 state.w = w
-            draw = Draw(drawn, np.ones(len(drawn)), 0.0)  # the spread is in ``terms``
-            record.count(draw, terms)
-            record.offset_spread = max(record.offset_spread, terms.ceiling / np.sqrt(len(drawn)))
-            (cut,) = yield Cuts(at, False, draw=draw, whole=False)
-            check_cut(cut.offset, _length(cut, problem), terms)
+            (cut,) = yield Cuts(at, False, draw=Draw(drawn, np.ones(len(drawn))), whole=False)
             del at, trial
             bundle.add([cut])
             solution = bundle.solve(C, QP_EFFORT * C * epsilon)
-            w, model, record.reduced = solution.w, solution.model, solution.lower_bound
+            w, model, bundle.reduced = solution.w, solution.model, solution.lower_bound
             asked = yield Report(len(bundle), solution.n_active, step, "sampled cuts")
             if calm >= self.patience:
                 state.stop = "sampled"
@@ -276,8 +220,3 @@ def _epsilon(problem: Problem, at_zero: float) -> float:
     if isinstance(rule, RelativeGap):
         return rule.tol * at_zero
     return rule.allowed_gap(problem.C * at_zero, problem.C) / problem.C
-
-
-def _length(cut: Cut, problem: Problem) -> float:
-    plane = cut.plane.to_dense() if isinstance(cut.plane, SparseVector) else cut.plane
-    return float(np.sqrt(max(0.0, problem.regularizer.inner(plane, plane))))

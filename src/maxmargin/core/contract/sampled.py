@@ -17,10 +17,6 @@ class SampledEvaluation(Evaluation, Protocol):
         """The exact cut here, example by example, as a function of ``trial``. With ``examples``: only those,
         as if they were all."""
 
-    def fresh_terms(self, trial: Self) -> Terms:
-        """:meth:`terms` of the plane itself, where :meth:`terms` describes the change of a plane
-        (``Terms.exact`` is not None). Not called otherwise."""
-
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
         """A cut from the sampled examples. ``whole``: take its offset and its free coordinates from all
         examples."""

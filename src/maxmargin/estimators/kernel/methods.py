@@ -31,9 +31,7 @@ def _no_landmarks(F: float) -> dict[str, Any]:
 
 
 def _no_samples(F: float) -> dict[str, Any]:
-    return {  # F* >= 0 is certain
-        "probabilistic_bound_": F,
-        "probabilistic_bound_is_vacuous_": F > 0.0,
+    return {
         "reduced_value_": 0.0,
         "kernel_values_": 0,
     }

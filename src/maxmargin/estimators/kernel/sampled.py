@@ -16,7 +16,6 @@ import numpy as np
 
 from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult
-from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.kernel.problem import KernelProblem, KernelSolution
 from maxmargin.kernels import KernelRows
@@ -60,7 +59,6 @@ def fit_sampled(
             weight=problem.weight,
             fit_intercept=problem.fit_intercept,
             memory=problem.memory,
-            change=settings.n_drawn if settings.differences and not settings.constant_time else 0,
             engine=engine,
         )
         result = estimator._minimize(risk, settings, regularizer=risk.regularizer, after=after)
@@ -72,15 +70,7 @@ def fit_sampled(
             values += n * len(support)
         elif settings.constant_time:
             objective = float("nan")
-    # in constant time, unpenalized coordinates are sampled too; their norm is at most this
-    drawn_free = settings.constant_time and problem.fit_intercept
-    free_norm = risk.regularizer.free_bound * np.sqrt(risk.n_columns) if drawn_free else 0.0
-    # with a line search, the point of a cut depends on the sample: along the line, each row changes its
-    # maximizer less often than there are outputs, so there are at most this many different cuts
-    on_a_line = settings.constant_time and settings.line_search
-    choices = 1 + 2 * n * risk.n_columns if on_a_line else 1
-    extras = _bound_of_excess(result, settings, problem.C, objective, free_norm, choices)
-    extras["kernel_values_"] = values
+    extras = {"reduced_value_": result.dual.reduced, "kernel_values_": values}
     result = replace(result, objective=objective, dual=None).claiming("measured")
     return KernelSolution(result, support, coef, intercept, extras)
 
@@ -115,21 +105,3 @@ def _measured(
     square = float(np.vdot(coef, scores[support]))
     value = 0.5 * square + problem.C * float(sum(value for value, _ in answers))
     return problem.upper(value, rows.rounding(), coef, intercept)
-
-
-def _bound_of_excess(
-    result: SolveResult,
-    settings: SampledCuts,
-    C: float,
-    objective: float,
-    free_norm: float,
-    choices: int,
-) -> dict[str, Any]:
-    """The probabilistic bound of F(w) - F*, and whether it is vacuous: F* >= 0 is known anyway."""
-    record = result.dual.record
-    bound = excess_bound(record, objective, C, settings.delta, free_norm=free_norm, choices=choices)
-    return {
-        "probabilistic_bound_": bound,
-        "probabilistic_bound_is_vacuous_": bool(not bound < objective),
-        "reduced_value_": record.reduced,
-    }

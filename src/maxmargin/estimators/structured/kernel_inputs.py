@@ -46,8 +46,6 @@ ATTRIBUTES = (
     "kernel_method_",
     "restricted_lower_bound_",
     "restricted_gap_",
-    "probabilistic_bound_",
-    "probabilistic_bound_is_vacuous_",
     "kernel_values_",
 )
 PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_method")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from maxmargin.core.sampling import excess_bound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.structured.kernel_inputs import forget_kernel, kernel_of
 from maxmargin.kernels.features import KernelFeatures
@@ -79,12 +78,9 @@ def fit_sampled_cuts(
         if settings.measure:
             value = risk.measure(result.w)
             objective = risk.regularizer.value(result.w) + estimator.C * value
-    bound = excess_bound(result.dual.record, objective, estimator.C, settings.delta)
     forget_kernel(estimator)
     estimator._keep([replace(result, objective=objective, dual=None).claiming("measured")])
     estimator.kernel_method_ = "as asked"
-    estimator.probabilistic_bound_ = bound
-    estimator.probabilistic_bound_is_vacuous_ = bool(not bound < objective)
     estimator.kernel_values_ = risk.kernel_values
     ready, V, used = risk.model(result.w)
     return SampledModel(ready, V, KernelFeatures(kernel, rows[used]))

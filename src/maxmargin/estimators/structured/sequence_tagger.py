@@ -170,11 +170,6 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         If the certificate is "restricted": lower bound of the problem that was solved.
     restricted_gap_ : float
         If the certificate is "restricted": relative gap of the problem that was solved.
-    probabilistic_bound_ : float
-        After a fit with sampled cuts: how far ``objective_`` is from the optimum at most, with probability
-        0.95.
-    probabilistic_bound_is_vacuous_ : bool
-        After a fit with sampled cuts: whether ``probabilistic_bound_`` is too large to be informative.
     vectorizer_ : TokenVectorizer or None
         Set if the tokens of ``X`` were feature dicts or strings.
     calibration_ : array of shape (2, n_knots)

@@ -149,11 +149,6 @@ class StructuredSVM(StructuredStream):
         If the certificate is "restricted": lower bound of the problem that was solved.
     restricted_gap_ : float
         If the certificate is "restricted": relative gap of the problem that was solved.
-    probabilistic_bound_ : float
-        After a fit with sampled cuts: how far ``objective_`` is from the optimum at most, with probability
-        0.95.
-    probabilistic_bound_is_vacuous_ : bool
-        After a fit with sampled cuts: whether ``probabilistic_bound_`` is too large to be informative.
     n_seen_, n_support_ : int
         After ``partial_fit``: number of samples seen so far, and number of samples kept.
     objective_ : float

@@ -75,9 +75,9 @@ class SampledPlanes:
         self._rows, self._outputs, self.n_all = rows, outputs, len(rows)
         self.engine: Engine = engine or SerialEngine()
         self.kernel_values = 0
-        # half for planes (their scores and row states), half for kernel columns
+        # half for the scores of planes, half for kernel columns
         each, half = rows.dtype.itemsize, memory // 2
-        per_plane = max(1, self.n_all * (each * outputs + 1))
+        per_plane = max(1, self.n_all * each * outputs)
         self._slots = int(np.clip(half // per_plane, MIN_SLOTS, MAX_SLOTS))
         n_columns = self._begin(min(self.n_all, half // max(1, each * self.n_all)))
         self._held = HeldColumns(n_columns)
@@ -122,8 +122,8 @@ class SampledPlanes:
 
     # -- planes ----------------------------------------------------------------------------------------
 
-    def _new_plane(self, ids: IntArray, coef: Array, base: int | None = None) -> int:
-        """Store a plane of these rows, added to the plane ``base`` if there is one."""
+    def _new_plane(self, ids: IntArray, coef: Array) -> int:
+        """Store a plane of these rows."""
         slot = self._free_slot()
         order = np.argsort(ids, kind="stable")
         ids, coef = ids[order], coef[order]
@@ -133,11 +133,9 @@ class SampledPlanes:
         basis = Basis(
             columns, int(held.sum()), self._rows.take(fresh), coef[front].astype(self._rows.dtype)
         )
-        scores = np.concatenate(self.engine.gather(PlaneShard.add_plane, slot, basis, base))
+        scores = np.concatenate(self.engine.gather(PlaneShard.add_plane, slot, basis))
         self._held.keep(fresh[:keep], columns[basis.n_held :])
         self.kernel_values += len(fresh) * len(self._known)
-        if base is not None:
-            ids, coef = _summed([self._planes[base], (ids, coef)])
         self._add_products(slot, ids, coef, scores)
         return slot
 

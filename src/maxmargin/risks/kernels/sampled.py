@@ -10,7 +10,6 @@ and features are explicit.)
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,18 +17,11 @@ import numpy as np
 
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
-from maxmargin.core.sampling import Draw, Terms, is_whole, spread_of
+from maxmargin.core.sampling import Draw, Terms
 from maxmargin.core.vectors import Array, IntArray, SparseVector
 from maxmargin.kernels import KernelRows
 from maxmargin.losses.base import ScoreLoss
-from maxmargin.risks.kernels.columns import (
-    Bases,
-    Drawn,
-    gradient_of,
-    pattern_of,
-    require_hinge,
-)
-from maxmargin.risks.kernels.cut_by_row import CutByRow
+from maxmargin.losses.dual_terms import ClassTerms, DualTerms
 from maxmargin.risks.kernels.planes import SampledPlanes
 from maxmargin.risks.kernels.shard import KernelPart, KernelShard, offsets_of
 from maxmargin.risks.lines.evaluation import PinnedEvaluation, ScoreCache, check_weights
@@ -44,10 +36,6 @@ class SampledKernelEvaluation(PinnedEvaluation):
         super().__init__(*args, **options)
         self._risk = risk
         self._gradient: tuple[float, Array] | None = None
-        #: set by :meth:`terms`: the plane whose change is sampled, the states of all rows, the population
-        self.base: tuple[int, Drawn] | None = None
-        self.pattern: Any = None
-        self.drawn_from: Any = None
 
     def gradient(self) -> tuple[float, Array]:
         """Offset and derivative of the loss, of all known rows."""
@@ -58,10 +46,6 @@ class SampledKernelEvaluation(PinnedEvaluation):
     def terms(self, trial: Any, examples: IntArray | None = None) -> Terms:
         """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
         return self._risk.terms(self, trial, examples)
-
-    def fresh_terms(self, trial: Any) -> Terms:
-        """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
-        return self._risk.terms(self, trial, None, afresh=True)
 
     def sampled_cut(self, draw: Draw, whole: bool) -> Cut:
         """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
@@ -87,9 +71,6 @@ class SampledKernelRisk(SampledPlanes):
         Whether to fit an unpenalized intercept for each output.
     memory : int, default 2**31
         Bytes for scores of planes (at least 48 planes are always held) and cached kernel columns.
-    change : int, default 0
-        If not 0, the number of rows to sample for a cut. Then the change of an earlier plane is
-        sampled where that is better (:class:`maxmargin.risks.kernels.columns.Bases`).
     engine : Engine, optional
         The engine: the calling thread or several threads.
 
@@ -113,7 +94,6 @@ class SampledKernelRisk(SampledPlanes):
         weight: Any = None,
         fit_intercept: bool = True,
         memory: int = 2**31,
-        change: int = 0,
         engine: Engine | None = None,
     ) -> None:
         self._y, self._loss = np.ascontiguousarray(y), loss
@@ -125,20 +105,11 @@ class SampledKernelRisk(SampledPlanes):
         super().__init__(rows, k, memory, k if fit_intercept else 0, engine)
         self.n_columns, self.n_examples = k, self.n_all
         self._pins = ScoreCache(self.engine, self.n_shards, partial(SampledKernelEvaluation, self))
-        self._bases = Bases(change) if change else None
-        n_free = self.dim - self._slots
         self.regularizer = GramNorm(
             free=np.arange(self._slots, self.dim),
             free_bound=self._free_bound(C),
             times_gram=self._times_gram,
         )
-        # the largest possible loss, and the largest possible norm of a plane
-        apart = 1.0 if loss.n_outputs() is None else np.sqrt(2.0)
-        self.ceiling = self.n_all * self._top() * float(self._weight.max(initial=0.0))
-        self.radius = self.n_all * apart * float((self._weight * self._diagonal).max(initial=0.0))
-        # the same including free coordinates, if they are sampled: for any row, sampled or not
-        lengths = np.sqrt(self._diagonal**2 + 1.0) if n_free else self._diagonal
-        self._spread = self.n_all * apart * float((self._weight * lengths).max(initial=0.0))
 
     def _part(self, rows: IntArray | slice, n_columns: int) -> KernelPart:
         own = super()._part(rows, n_columns)
@@ -154,11 +125,6 @@ class SampledKernelRisk(SampledPlanes):
 
     def _evaluations(self) -> Any:
         return self._pins.with_scores()
-
-    def _keep(self, needed: set[int]) -> None:
-        super()._keep(needed)
-        if self._bases is not None:
-            self._bases.keep(needed)
 
     def _free_bound(self, C: float) -> float:
         """A bound on an optimal intercept: see ``free_bound`` of linear estimators."""
@@ -189,87 +155,41 @@ class SampledKernelRisk(SampledPlanes):
     # -- planes ----------------------------------------------------------------------------------------
 
     def terms(
-        self,
-        at: SampledKernelEvaluation,
-        trial: Any,
-        examples: IntArray | None,
-        afresh: bool = False,
+        self, at: SampledKernelEvaluation, trial: Any, examples: IntArray | None = None
     ) -> Terms:
         """See :class:`maxmargin.core.contract.sampled.SampledEvaluation`."""
-        rows = self._by_row(at, trial, examples)
-        terms, at.base = rows.terms(self.ceiling, self.radius), None
-        if examples is not None and len(examples) < self.n_all:
-            terms = replace(terms, spread=self._spread / np.sqrt(len(examples)))
-        if self._bases is not None:
-            at.pattern = pattern_of(at.gradient()[1])
-            nothing = 0 if self._loss.n_outputs() is None else -1
-            slot, base, allowance = self._bases.choose(at.pattern, nothing, afresh)
-            if slot is not None:
-                before = gradient_of(self._loss, base.pattern, self._y, self._weight)
-                value = float(self._gram[slot] @ trial.w[: self._slots])
-                terms = rows.changed(terms, before, value, base.spread)
-                at.base = slot, base
-            terms = replace(terms, allowance=allowance)
-        at.drawn_from = terms
-        return terms
-
-    def _by_row(
-        self, at: SampledKernelEvaluation, trial: Any, examples: IntArray | None
-    ) -> CutByRow:
         offset, gradient = at.gradient()
-        scores = self.scores(trial)
-        own = self.scores(at) if trial is not at else scores
-        here, scale = self._known, 1.0
+        scores, here, scale = self.scores(trial), self._known, 1.0
         if examples is not None:
             scale = len(here) / max(1, len(examples))
-            gradient, scores, own = gradient[examples], scores[examples], own[examples]
-            here = here[examples]
-        costs = offsets_of(self._loss, gradient, self._y[here])
-        shape = (len(here), self._outputs)
-        free = trial.w[self._slots :]
-        lengths = self._diagonal[here]
-        if examples is not None:
-            offset = float(costs.sum())
-            if len(free):  # free coordinates are sampled, too
-                lengths = np.sqrt(lengths**2 + 1.0)
-        bare = scores.reshape(shape) - free if len(free) else scores.reshape(shape)
-        g = gradient.reshape(shape)
-        return CutByRow(offset, costs, g, bare, own.reshape(shape), lengths, free, scale)
+            gradient, scores, here = gradient[examples], scores[examples], here[examples]
+            offset = float(offsets_of(self._loss, gradient, self._y[here]).sum())
+        free, shape = trial.w[self._slots :], (len(here), self._outputs)
+        scores, g = scores.reshape(shape), gradient.reshape(shape)
+        if len(free):
+            scores = scores - free
+            offset += float(g.sum(axis=0) @ free)
+        pulls = scale * np.einsum("ik,ik->i", g, scores)
+        return Terms(scale * offset, pulls, g.any(axis=1) & (self._diagonal[here] > 0.0))
 
     def sampled_cut(self, at: SampledKernelEvaluation, draw: Draw, whole: bool) -> Cut:
         """A new plane from the sampled examples, in its own slot."""
         offset, gradient = at.gradient()
         g = gradient.reshape(len(self._known), self._outputs)
-        examples, place = np.unique(draw.examples, return_inverse=True)
-        factors: Array = np.bincount(place, draw.factors, len(examples)).astype(np.float64)
-        change, base = g[examples], None
+        own, factors = g[draw.examples], draw.factors
         if whole:
             free = g.sum(axis=0)
         else:
-            factors *= len(self._known) / max(1, len(draw.examples))
-            costs = offsets_of(self._loss, gradient[examples], self._y[self._known[examples]])
-            offset, free = float(factors @ costs), factors @ change
-        if at.base is not None:
-            base, drawn = at.base
-            y, weight = self._y[examples], self._weight[examples]
-            change = change - gradient_of(self._loss, drawn.pattern[examples], y, weight)
-        coef = factors[:, None] * change
+            factors = factors * (len(self._known) / max(1, len(draw.examples)))
+            y = self._y[self._known[draw.examples]]
+            offset = float(factors @ offsets_of(self._loss, gradient[draw.examples], y))
+            free = factors @ own
+        coef = factors[:, None] * own
         there = coef.any(axis=1)
-        slot = self._new_plane(self._known[examples[there]], coef[there], base)
-        if self._bases is not None:
-            self._remember(slot, at, draw)
+        slot = self._new_plane(self._known[draw.examples[there]], coef[there])
         n_free = self.dim - self._slots
         where = np.array([slot, *range(self._slots, self.dim)])
         return Cut(float(offset), SparseVector(where, np.array([1.0, *free[:n_free]]), self.dim))
-
-    def _remember(self, slot: int, at: SampledKernelEvaluation, draw: Draw) -> None:
-        assert self._bases is not None
-        terms, m = at.drawn_from, len(draw.examples)
-        before = 0.0 if at.base is None else at.base[1].error
-        left = 0 if is_whole(draw, terms) else int(np.count_nonzero(terms.sizes))
-        error = self._bases.error(before, left, max(1, m))
-        self._bases.add(slot, Drawn(at.pattern, error, spread_of(draw, terms)))
-        self._bases.spend(m)
 
     # -- evaluations -----------------------------------------------------------------------------------
 
@@ -285,3 +205,17 @@ class SampledKernelRisk(SampledPlanes):
         point = at.point
         parts = self._pins.ask((point,), KernelShard.gradient, point.key, gather=True)
         return float(sum(offset for offset, _ in parts)), np.concatenate([g for _, g in parts])
+
+
+def require_hinge(loss: ScoreLoss, y: Any) -> None:
+    """Raise TypeError unless offsets follow from derivatives, see :func:`offsets_of`."""
+    terms = loss.dual_terms(y[:1])
+    hinge = isinstance(terms, DualTerms) and (
+        (terms.two_sided, terms.steepest, terms.curvature, terms.largest_demand)
+        == (False, 1.0, 0.0, 1.0)
+    )
+    if not (hinge or isinstance(terms, ClassTerms)):
+        raise TypeError(
+            f"sampled cuts with a kernel are for the hinge loss of margin 1 and the Crammer-Singer loss, not "
+            f"for {loss!r}."
+        )

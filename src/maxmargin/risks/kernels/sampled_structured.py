@@ -6,11 +6,8 @@
 with phi(row) in place of the rows of the inputs (``Task.kernel_inputs``). Then w is one function of the
 kernel's space for each of the q entries of e (:mod:`maxmargin.risks.kernels.row_layout`), and weights that do
 not depend on rows. Planes, points, and the scores of all rows, q numbers each, are those of
-:mod:`maxmargin.risks.kernels.planes`. Inputs are used in two forms:
-
-    one-hot rows              the weights of column r are the scores of row r: the task's own oracle finds the
-                              outputs, and its planes are the coefficients of the rows
-    a root of k(row, row')    Psi has the same *norm* as in the kernel's space
+:mod:`maxmargin.risks.kernels.planes`. Inputs have one-hot rows: the weights of column r are the scores of row
+r, so the task's own oracle finds the outputs, and its planes are the coefficients of the rows.
 
 Columns are numbered anew in every tile of a few hundred rows, so w stays short. For n examples with N rows, a
 plane sampled from r examples costs N kernel values for each of its rows that has a coefficient. Then the
@@ -33,7 +30,7 @@ from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.cut import Cut
 from maxmargin.core.ragged import flat_ranges
 from maxmargin.core.sampling import Draw, Terms
-from maxmargin.core.vectors import Array, IntArray, SparseVector, dot, frozen
+from maxmargin.core.vectors import Array, IntArray, SparseVector, frozen
 from maxmargin.kernels import Kernel, KernelRows, center_of
 from maxmargin.risks.kernels.planes import SampledPlanes
 from maxmargin.risks.kernels.pool import GrowingPlanes
@@ -49,14 +46,13 @@ ROWS = 512
 
 
 class _Tile(NamedTuple):
-    """A few examples: which of those known, their rows among those known, and both forms of their inputs. The
-    first of them is example ``lo`` of ``inputs``."""
+    """A few examples: which of those known, their rows among those known, and their inputs with one-hot rows.
+    The first of them is example ``lo`` of ``inputs``."""
 
     examples: slice
     rows: slice
     inputs: Any
     lo: int
-    own: Any
 
 
 class SampledStructuredRisk(SampledPlanes):
@@ -108,12 +104,12 @@ class SampledStructuredRisk(SampledPlanes):
         self._starts = np.asarray(ends, dtype=np.int64) - self._counts
         self._weight = check_weights(sample_weight, self.n_examples)
         self._layout = RowLayout(task, X, Y, self._counts)
-        self._widest = max(1, int(self._counts.max()))
-        self._small, dim, *_ = self._layout.at(self._widest)
+        widest = max(1, int(self._counts.max()))
+        small, dim, *_ = self._layout.at(widest)
         # examples in Python are asked one by one
-        first = task.with_kernel_inputs(X[0], np.zeros((int(self._counts[0]), self._widest)))
-        plain = isinstance(self._packed(self._small, dim, [first], [0]), PlainExamples)
-        self._tile = self._widest if plain else max(self._widest, ROWS)
+        first = task.with_kernel_inputs(X[0], np.zeros((int(self._counts[0]), widest)))
+        plain = isinstance(self._packed(small, dim, [first], [0]), PlainExamples)
+        self._tile = widest if plain else max(widest, ROWS)
         self._task, self._width, self._table, self._rest_at = self._layout.at(self._tile)
         self._one_hot = np.eye(self._tile)
         self._plain: Any = None
@@ -151,12 +147,11 @@ class SampledStructuredRisk(SampledPlanes):
             if self._plain is None:
                 hi = max(hi, int(np.searchsorted(ends, start + self._tile, side="right")))
             here, rows = ids[lo:hi], slice(start, int(ends[hi - 1]))
-            own = self._packed(self._small, 0, [self._root(int(i)) for i in here], here)
             if self._plain is None:
                 inputs, first = self._packed(self._task, self._width, self._columns(here), here), 0
             else:
                 inputs, first = self._plain, int(ids[lo])
-            out.append(_Tile(slice(lo, hi), rows, inputs, first, own))
+            out.append(_Tile(slice(lo, hi), rows, inputs, first))
             lo = hi
         return out
 
@@ -165,14 +160,6 @@ class SampledStructuredRisk(SampledPlanes):
         ends = np.cumsum(self._counts[ids])
         parts = zip(ids, ends - self._counts[ids], ends, strict=True)
         return [self._task.with_kernel_inputs(self._X[i], self._one_hot[a:b]) for i, a, b in parts]
-
-    def _root(self, i: int) -> Any:
-        """An example whose joint features have the norms they have in the kernel's space."""
-        own = self._rows.take(slice(int(self._starts[i]), int(self._starts[i] + self._counts[i])))
-        values, vectors = np.linalg.eigh(own.block(own))
-        rows = np.zeros((len(own), self._widest))
-        rows[:, : len(own)] = vectors * np.sqrt(np.maximum(values, 0.0))
-        return self._small.with_kernel_inputs(self._X[i], rows)
 
     def _packed(self, task: Task, dim: int, inputs: Sequence[Any], ids: Iterable[Any]) -> Any:
         """Examples in the task's compiled form, if there is one."""
@@ -223,29 +210,9 @@ class SampledStructuredRisk(SampledPlanes):
 
     def terms(self, at: DrawnEvaluation) -> Terms:
         """The exact cut at a point, example by example, evaluated there."""
-        s, n = self._share, len(self._share)
-        lengths = [self._lengths(*pair) for pair in zip(self._tiles, at.answers, strict=True)]
-        sizes = s * np.concatenate(lengths)
-        offset = float(s @ at.losses)
-        return Terms(
-            fixed=offset,
-            pulls=np.where(sizes > 0.0, s * (at.values - at.losses), 0.0),
-            sizes=sizes,
-            losses=s * at.values,
-            offset=offset,
-            ceiling=n * float((s * at.losses).max(initial=0.0)),
-            radius=n * float(sizes.max(initial=0.0)),
-            # nothing is known about the planes of examples outside of the sample
-            spread=0.0 if n == self.n_examples else float("inf"),
-        )
-
-    def _lengths(self, tile: _Tile, answers: Answers) -> list[float]:
-        if self._plain is not None:
-            found = enumerate(answers.labelings)
-            planes = [tile.own.labeling(k, labeling.y)[0].plane for k, labeling in found]
-        else:
-            planes = [tile.own.cut(answers, one).plane for one in np.eye(_len(tile.examples))]
-        return [float(np.sqrt(dot(plane, plane))) for plane in planes]
+        s = self._share
+        contributes = (s > 0.0) & ((at.losses > 0.0) | (at.values > 0.0))
+        return Terms(float(s @ at.losses), s * (at.values - at.losses), contributes)
 
     # -- planes ----------------------------------------------------------------------------------------
 

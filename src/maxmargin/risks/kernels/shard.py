@@ -72,8 +72,8 @@ class PlaneShard:
 
     # -- planes ----------------------------------------------------------------------------------------
 
-    def add_plane(self, slot: int, basis: Basis, base: int | None) -> Array:
-        """Store and return the scores of a new plane: those of the basis, plus those of plane ``base``."""
+    def add_plane(self, slot: int, basis: Basis) -> Array:
+        """Store and return the scores of a new plane."""
         out = np.empty((self._n, self._outputs), self._planes.dtype)
         held, start = basis.n_held, 0
         to_keep = basis.columns[held:]
@@ -89,8 +89,6 @@ class PlaneShard:
                 part += basis.coef[:held].T @ self._columns[basis.columns[:held], here]
             out[here] = part.T
             start += len(chunk)
-        if base is not None:
-            out += self._planes[base, : out.size].reshape(out.shape)
         self._planes[slot, : out.size] = out.ravel()
         return out.astype(np.float64)
 
