@@ -125,20 +125,6 @@ def test_documented_defaults_are_those_of_the_signature(name):
             assert eval(found[2]) == default, line
 
 
-#: parameters whose defaults differ, for the reasons given in docs/design/decisions/estimators_and_api.rst
-DIFFERENT_DEFAULTS = {
-    *("epsilon", "C", "tol", "loss", "kernel", "min_count", "Cs", "multi_class", "dual"),
-}
-
-
-def test_shared_parameters_have_the_same_default():
-    defaults = {}
-    for name in ESTIMATORS:
-        for key, parameter in inspect.signature(getattr(maxmargin, name)).parameters.items():
-            defaults.setdefault(key, set()).add(parameter.default)
-    assert {key for key, values in defaults.items() if len(values) > 1} == DIFFERENT_DEFAULTS
-
-
 def test_what_is_learned_and_C_are_positional_and_all_else_is_named():
     for name in ESTIMATORS:
         parameters = inspect.signature(getattr(maxmargin, name)).parameters.values()
@@ -166,10 +152,6 @@ def test_every_public_fitted_attribute_is_documented(name, params, data):
     }
     named = set(section(type(estimator).__doc__, "Attributes"))
     assert left - named == set()
-
-
-def test_every_estimator_is_fitted_here():
-    assert {name for name, _, _ in FITS} == set(ESTIMATORS)
 
 
 def first_sentences(described):

@@ -1,7 +1,5 @@
 """What a newcomer gets wrong is refused in the words that were used, with what to use instead."""
 
-import copy
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -9,24 +7,18 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.metrics import f1_score, log_loss
 from tests.latent_tasks import Bags
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (
-    GrammarParser,
-    GraphLabeler,
     KernelSVC,
     LatentStructuredSVM,
     LinearSVC,
     LinearSVCCV,
-    LinearSVR,
     MeasureSVC,
-    RankSVM,
     SequenceTagger,
     StructuredSVM,
-    StructuredSVMCV,
     minimize,
 )
 from maxmargin.callbacks import ProgressLine
@@ -35,7 +27,6 @@ from maxmargin.kernels import Nystrom
 from maxmargin.losses import FBeta, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate
-from maxmargin.tasks import Chain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -51,46 +42,21 @@ BAGS = [X[3 * k : 3 * k + 3] for k in range(10)]
     ("fit", "match"),
     [
         (lambda: StructuredSVM(TinyMulticlass), r"task=TinyMulticlass is a class.*task=TinyMulticlass\("),
-        (
-            lambda: StructuredSVM(TinyMulticlass()).set_params(task=Chain).fit(EXAMPLES, CLASSES),
-            "task=Chain is a class",
-        ),
-        (lambda: StructuredSVMCV(TinyMulticlass).fit(EXAMPLES, CLASSES), "task=TinyMulticlass is a class"),
-        (lambda: LatentStructuredSVM(Bags), "task=Bags is a class"),
         (lambda: LinearSVC(solver=DualCoordinate).fit(X, Y), r"solver=DualCoordinate\(\.\.\.\)"),
-        (lambda: LinearSVR(solver=CuttingPlane).fit(X, X[:, 0]), "solver=CuttingPlane is a class"),
-        (lambda: RankSVM(solver=CuttingPlane).fit(X, Y), "solver=CuttingPlane is a class"),
-        (lambda: MeasureSVC(solver=CuttingPlane).fit(X, Y), "solver=CuttingPlane is a class"),
         (
             lambda: SequenceTagger(solver=DualCoordinate).fit([[["a"]]], [["A"]]),
-            "solver=DualCoordinate is a class",
-        ),
-        (
-            lambda: SequenceTagger(solver=DualCoordinate, partial="complete").fit(
-                [[["a"]], [["b"]]], [["A"], [None]]
-            ),
             "solver=DualCoordinate is a class",
         ),
         (
             lambda: StructuredSVM(TinyMulticlass(), solver=DualCoordinate).fit(EXAMPLES, CLASSES),
             "solver=DualCoordinate is a class",
         ),
-        (
-            lambda: GraphLabeler(solver=CuttingPlane).fit([(X[:2], [[0, 1]])], [[0, 1]]),
-            "solver=CuttingPlane is a class",
-        ),
-        (
-            lambda: GrammarParser(solver=CuttingPlane).fit(None, ["(S (N a) (V b))"]),
-            "solver=CuttingPlane is a class",
-        ),
         (lambda: LinearSVC(loss=Hinge).fit(X, Y), "loss=Hinge is a class"),
         (lambda: LinearSVC(tol=AbsoluteGap, loss="hinge").fit(X, Y), "tol=AbsoluteGap is a class"),
         (lambda: LinearSVC(engine=ThreadEngine, loss="hinge").fit(X, Y), "engine=ThreadEngine is a class"),
         (lambda: LinearSVC(callbacks=[ProgressLine]).fit(X, Y), r"callbacks\[0\]=ProgressLine is a class"),
-        (lambda: LinearSVC(solver=CuttingPlane).partial_fit(X, Y, [-1, 1]), "solver=CuttingPlane is a"),
         (lambda: MeasureSVC(FBeta).fit(X, Y), "measure=FBeta is a class"),
         (lambda: KernelSVC(method=Nystrom).fit(X, Y), "method=Nystrom is a class"),
-        (lambda: KernelSVC(kernel=TinyMulticlass).fit(X, Y), "kernel=TinyMulticlass is a class"),
         (
             lambda: minimize(ScoreRisk(X, Y.astype(float), Hinge()), C=1.0, solver=CuttingPlane),
             "solver=CuttingPlane is a class",
@@ -113,11 +79,8 @@ def test_a_class_is_not_an_object(fit, match):
         (LinearSVC, {"kernel": "rbf"}, r"maxmargin\.KernelSVC"),
         (LinearSVC, {"alpha": 1e-4}, "use C"),
         (LinearSVC, {"maxiter": 3}, "did you mean 'max_iter'"),
-        (LinearSVC, {"c": 3}, "did you mean 'C'"),
         (LinearSVCCV, {"penalty": "l1"}, "the regularizer is"),
-        (SequenceTagger, {"c2": 0.1}, "use C"),
         (SequenceTagger, {"all_possible_transitions": True}, "all transitions have weights"),
-        (SequenceTagger, {"max_iterations": 100}, "use max_iter"),
         (MeasureSVC, {"metric": "f1"}, "use measure"),
     ],
 )
@@ -128,28 +91,12 @@ def test_parameters_of_other_libraries_are_named_with_ours(cls, params, match):
         cls().set_params(**params)
 
 
-def test_names_that_nobody_knows_are_refused_as_python_does():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'qwertz'"):
-        LinearSVC(qwertz=1, loss="hinge")
-    with pytest.raises(ValueError, match="Invalid parameter 'qwertz'"):
-        LinearSVC(loss="hinge").set_params(qwertz=1)
-
-
 def test_a_subclass_may_take_any_names():
     class Mine(LinearSVC):
         def __init__(self, **params):
             super().__init__(C=params.get("penalty", 1.0))
 
     assert Mine(penalty=2.0).C == 2.0
-
-
-def test_constructors_stay_those_of_scikit_learn():
-    svc = LinearSVC(C=2.0, loss="hinge")
-    for other in (clone(svc), copy.deepcopy(svc), pickle.loads(pickle.dumps(svc))):
-        assert other.get_params() == svc.get_params()
-    assert str(svc) == "LinearSVC(C=2.0, loss='hinge')"
-    assert svc.set_params(C=3.0) is svc
-    assert svc.C == 3.0
 
 
 # -- measures of another signature -----------------------------------------------------------------
@@ -175,13 +122,6 @@ def test_constructors_stay_those_of_scikit_learn():
 def test_a_measure_takes_four_counts(measure, error, match):
     with pytest.raises(error, match=match):
         MeasureSVC(measure).fit(X, Y)
-
-
-def test_a_measure_may_take_more_by_default():
-    def jaccard(tp, fp, fn, tn, zero=0.0):
-        return 1 - tp / (tp + fp + fn)
-
-    assert MeasureSVC(jaccard).fit(X, Y).converged_
 
 
 # -- argmaxes --------------------------------------------------------------------------------------

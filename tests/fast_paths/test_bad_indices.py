@@ -22,15 +22,7 @@ def rows():
 
 def tried(count, seed):
     """Random damage, in a process of its own: a crash is an exit code."""
-    command = [
-        sys.executable,
-        "-m",
-        "fuzz.matrices",
-        "--count",
-        str(count),
-        "--seed",
-        str(seed),
-    ]
+    command = [sys.executable, "-m", "fuzz.matrices", "--count", str(count), "--seed", str(seed)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False
     )
@@ -68,9 +60,7 @@ def test_one_wrong_index(number):
         (lambda X: X.indptr.__setitem__(5, 10**6), "indptr must not decrease, but row 5 begins"),
         (lambda X: X.indptr.__setitem__(-1, 10**6), "indptr ends with 1000000, but 320 entries"),
         (lambda X: X.indptr.__setitem__(0, 3), "indptr must begin with 0, not with 3"),
-        (lambda X: X.indptr.__setitem__(7, -2), "indptr must not decrease, but row 6"),
         (lambda X: setattr(X, "indptr", X.indptr[:-2]), "indptr has 39 numbers for 40 rows"),
-        (lambda X: setattr(X, "indices", X.indices[:9]), "indptr ends with 320, but 9 entries"),
         (lambda X: setattr(X, "data", X.data[:9]), "indptr ends with 320, but 9 entries"),
     ],
 )

@@ -62,16 +62,6 @@ def survives(path, data: bytes) -> None:
             load(path, task=Chain(n_labels=2) if b"StructuredSVM" in data else None)
 
 
-def damaged(path, cut: int = 97, step: int = 23):
-    """Cut the file and flip its bytes, some places at a time; (header, tensors) of the whole file."""
-    data = path.read_bytes()
-    for end in range(0, len(data), cut):
-        refused(path, data[:end])
-    for at in range(0, len(data), step):
-        survives(path, data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
-    return parts(data)
-
-
 # -- chance ----------------------------------------------------------------------------------------
 
 KINDS = ["LinearSVC", "SequenceTagger", "StructuredSVM"]
@@ -122,21 +112,6 @@ def test_a_pickle_is_not_executed(path, tmp_path, files):
     assert not target.exists()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"x",
-        b"PK\x03\x04" + bytes(200),
-        b"\x89PNG\r\n\x1a\n" + bytes(99),
-        b"{}" * 50,
-        bytes(64),
-    ],
-)
-def test_other_files(data, path):
-    refused(path, data)
-
-
 def test_somebody_elses_safetensors(path):
     refused(path, st_save({"a": np.zeros(3)}), "not a model of maxmargin")
     refused(
@@ -151,11 +126,9 @@ def test_somebody_elses_safetensors(path):
     ("change", "text"),
     [
         ({"class": "os.system"}, "class 'os.system', which is not known"),
-        ({"class": ["LinearSVC"]}, "not known"),
         ({"class": "StructuredSVM"}, "the fitted part lacks task"),
         ({"params": {"gama": 1.0}}, "parameters of LinearSVC has entries"),
         ({"extra": 1}, "do not belong there: \\['extra'\\]"),
-        ({"params": []}, "must be a JSON object"),
     ],
 )
 def test_header(change, text, files, path):
@@ -176,17 +149,12 @@ def test_other_formats(files, path):
     ("name", "value", "text"),
     [
         ("unknown", 1, "do not belong there"),
-        ("callbacks", [], "do not belong there"),
         ("engine", "ray://elsewhere:10001", "not an address"),
         ("tol", {"$object": {"class": "RelativeGap", "tol": -1.0}}, "must be a positive number"),
         ("solver", {"$object": {"class": "Popen"}}, "names a class 'Popen'"),
-        ("solver", {"$object": {"class": "CuttingPlane", "steps": 1}}, "do not belong"),
-        ("solver", {"$object": {"mu": 0.1}}, "has no class"),
         ("class_weight", {"$dict": [[[0], 1.0]]}, "unhashable"),
         ("cost", {"$array": "none"}, "lacks the array 'none'"),
         ("cost", {"$array": ["coef_", "|O", [3, 4]]}, "unknown form"),
-        ("cost", {"$array": ["coef_", "<f8", [3, -4]]}, "unknown form"),
-        ("cost", {"$array": ["coef_", "<f8", [3, 5]]}, "reshape"),
         ("max_iter", {"$__import__": "os"}, "unknown form"),
     ],
 )
@@ -200,8 +168,6 @@ def test_parameters(name, value, text, files, path):
     ("change", "text"),
     [
         ({"objective_": 1}, "objective_ must be a float"),
-        ({"converged_": 1}, "converged_ must be a bool"),
-        ({"stop_reason_": 1}, "stop_reason_ must be a str"),
         ({"n_iter_": -1}, "n_iter"),
     ],
 )
@@ -211,78 +177,31 @@ def test_certificate(change, text, files, path):
     refused(path, joined(header, tensors), text)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def fitted(**entries):
+    return lambda header, tensors: header["fitted"].update(entries)
+
+
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("LinearSVC", "coef_"), ("SequenceTagger", "weights_"), ("StructuredSVM", "coef_")],
+    ("kind", "edit", "text"),
+    [
+        ("LinearSVC", lambda h, t: t.update(coef_=np.full((3, 4), np.nan)), "not finite numbers"),
+        ("LinearSVC", lambda h, t: t.update(coef_=t["coef_"].T.copy()), "shape"),
+        ("LinearSVC", lambda h, t: t.pop("coef_"), "lacks the array 'coef_'"),
+        ("LinearSVC", fitted(n_features_in_=5), r"have shape \(3, 4\), not \(None, 5\)"),
+        ("LinearSVC", fitted(classes_={"$objects": ["a", "b", ["c"]]}), "not labels"),
+        ("SequenceTagger", lambda h, t: t.update(cost=-t["cost"]), "finite and nonnegative"),
+        ("SequenceTagger", fitted(classes_=["A", "B", "C"]), "shape|do not fit"),
+        ("SequenceTagger", fitted(order=3), "order of the tagger is 3"),
+        ("StructuredSVM", lambda h, t: t.update(coef_=t["coef_"] * np.inf), "not finite numbers"),
+    ],
 )
-def test_numbers_that_are_not_finite(kind, name, bad, files, path):
+def test_contents(kind, edit, text, files, path):
     header, tensors = parts(files[kind])
-    tensors[name] = tensors[name].copy()
-    tensors[name].flat[1] = bad
-    refused(path, joined(header, tensors), "not finite numbers")
+    edit(header, tensors)
+    refused(path, joined(header, tensors), text)
 
 
-def test_shapes_and_types(files, path):
-    header, tensors = parts(files["LinearSVC"])
-    for name, tensor, text in [
-        ("coef_", tensors["coef_"].astype(np.float32), "not finite numbers"),
-        ("coef_", tensors["coef_"].astype(np.int64), "not an array of the expected type"),
-        ("coef_", tensors["coef_"].T.copy(), "shape"),
-        ("intercept_", tensors["intercept_"][:2].copy(), "shape"),
-    ]:
-        refused(path, joined(header, {**tensors, name: tensor}), text)
-    without = {name: tensor for name, tensor in tensors.items() if name != "coef_"}
-    refused(path, joined(header, without), "lacks the array 'coef_'")
-    for entry, text in [
-        ({"n_features_in_": 5}, r"have shape \(3, 4\), not \(None, 5\)"),
-        ({"classes_": {"$array": ["classes_", "<U3", [3]]}}, "reshape"),
-        ({"classes_": {"$objects": ["a", "b", "c", "d"]}}, "rows of weights do not fit|shape"),
-        ({"classes_": {"$objects": ["a", "b", ["c"]]}}, "not labels"),
-    ]:
-        wrong = {**header, "fitted": {**header["fitted"], **entry}}
-        refused(path, joined(wrong, tensors), text)
-
-
-def test_tagger(files, path):
-    header, tensors = parts(files["SequenceTagger"])
-    names = header["fitted"]["vocabulary"]
-    for entry, text in [
-        ({"classes_": ["A", "B", "C"]}, "shape|do not fit"),
-        ({"classes_": []}, "shape|do not fit"),
-        ({"classes_": ["A", "B", "C", ["D"]]}, "list of labels"),
-        ({"classes_": ["A", "B", "C", {"$float": "nan"}]}, "list of labels"),
-        ({"order": 3}, "order of the tagger is 3"),
-        ({"order": True}, "order of the tagger is True"),
-        ({"vocabulary": names[:-1]}, "entries where"),
-        ({"vocabulary": "names"}, "list of labels"),
-    ]:
-        wrong = {**header, "fitted": {**header["fitted"], **entry}}
-        refused(path, joined(wrong, tensors), text)
-    for name, tensor, text in [
-        ("allowed", tensors["allowed"][:3].copy(), "shape"),
-        ("cost", -tensors["cost"], "cost must be finite and nonnegative"),
-    ]:
-        refused(path, joined(header, {**tensors, name: tensor}), text)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000, "9" * 5000])
-def test_header_that_is_not_what_it_should_be(text, files, path):
-    _, tensors = parts(files["LinearSVC"])
-    refused(path, joined(text, tensors))
-
-
-def test_deep_nesting(files, path):
-    header, tensors = parts(files["SequenceTagger"])
-    for depth in (40, 300):
-        label: object = "A"
-        for _ in range(depth):
-            label = {"$tuple": [label]}
-        header["fitted"]["classes_"][0] = label
-        refused(path, joined(header, tensors))
-
-
-@pytest.mark.parametrize("claimed", [10**9, 10**15, 2**63, 10**30])
+@pytest.mark.parametrize("claimed", [10**9, 2**63])
 def test_claims_of_size_allocate_nothing(claimed, files, path):
     attacks = []
     for kind in KINDS:

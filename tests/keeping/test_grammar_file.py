@@ -56,36 +56,14 @@ def rule(kind, *symbols):
     return apply
 
 
-def option(**changes):
-    return lambda fitted: fitted["options"].update(changes)
-
-
-def tag(*name):
-    return {"$tuple": ["tag", *name]}
-
-
 PHRASE = {"$tuple": ["phrase", "S", ""]}
-PART = {"$tuple": ["part", "NP", "S", {"$tuple": ["DT"]}]}
 DAMAGE = {
-    "no such kind": rule("binary", tag("DT"), PHRASE),
-    "a tag above": rule("binary", tag("DT"), PHRASE, PHRASE),
-    "a part at the left": rule("binary", PHRASE, PART, PHRASE),
-    "a part at the top": rule("start", PART),
-    "a number as a name": rule("start", tag(3)),
-    "a chain of nothing": rule("chain", {"$tuple": []}),
-    "a chain through a tag": rule("chain", {"$tuple": [tag("DT"), PHRASE]}),
-    "class beyond": rule("word", tag("DT"), 9999),
-    "class below": rule("word", tag("DT"), -1),
+    "no such kind": rule("binary", {"$tuple": ["tag", "DT"]}, PHRASE),
+    "class beyond": rule("word", {"$tuple": ["tag", "DT"]}, 9999),
     "word of a phrase": rule("word", PHRASE, 0),
     "order": lambda fitted: fitted["rules"].reverse(),
-    "no rules": lambda fitted: fitted.update(rules=[]),
-    "attribute": lambda fitted: fitted["pairs"].append({"$tuple": ["w=a", 3]}),
     "words": lambda fitted: fitted["word_classes"].__setitem__(0, 3),
-    "no class of unknown words": lambda fitted: fitted.update(n_words=len(fitted["word_classes"])),
-    "loss": option(loss="none"),
-    "beam": option(beam="wide"),
-    "horizontal": option(horizontal=-3),
-    "unknown option": option(more=1),
+    "unknown option": lambda fitted: fitted["options"].update(more=1),
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.keeping.same import identical
-from tests.keeping.test_damaged_files import damaged, joined, refused
+from tests.keeping.test_damaged_files import joined, parts, refused
 from tests.keeping.test_persistence import round_trip
 
 from maxmargin import LinearSVR, RankSVM
@@ -50,5 +50,5 @@ def test_feature_names(est, path):
 @pytest.mark.parametrize("est", [LinearSVR(), RankSVM(pair_weight=np.ones((3, 3)))], ids=str)
 def test_damaged_files(est, path):
     est.fit(X, *labels(est)).save(path)
-    header, tensors = damaged(path)
+    header, tensors = parts(path.read_bytes())
     refused(path, joined(header, dict(tensors, coef_=tensors["coef_"][:-1].copy())))

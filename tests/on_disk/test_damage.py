@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -100,22 +102,30 @@ def sealed(path, edit):
     [
         lambda m: m.update(rows=61),
         lambda m: m.update(layout="dense"),
-        lambda m: m.update(shards=[]),
         lambda m: m.pop("rows"),
-        lambda m: m.update(shards=None),
         lambda m: m["shards"][0].update(rows=1000),
-        lambda m: m["shards"][0].update(checksum=""),
         lambda m: m["shards"][0]["files"].pop("indptr"),
         lambda m: m["shards"][0]["files"]["data"].update(shape=[7]),
-        lambda m: m["shards"][0]["files"]["data"].update(dtype="<f4"),
         lambda m: m["shards"][0]["files"]["data"].update(name="../else"),
         lambda m: m["labels"].pop("kind"),
+        lambda m: m.update(rows=-1),
+        lambda m: m.update(n_features=10**18),
+        lambda m: m.update(largest_square=float("nan")),
+        lambda m: m["labels"].update(dtype="|O"),
     ],
 )
 def test_manifests_that_contradict_themselves(folder, edit):
     sealed(folder / "manifest.json", edit)
     with pytest.raises(data.DatasetError, match="incomplete or inconsistent"):
         data.open(folder)
+
+
+def test_manifests_are_checked_without_asserts(folder):
+    """Under ``python -O`` as well."""
+    sealed(folder / "manifest.json", lambda m: m.update(rows=61))
+    code = f"from maxmargin import data; data.open({str(folder)!r})"
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert "DatasetError" in done.stderr
 
 
 def test_pointers_out_of_range(folder):
@@ -131,7 +141,7 @@ def test_a_damaged_data_set_can_be_overwritten(folder):
     assert len(list(folder.iterdir())) == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\x00"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff\x00", b"[" * 100_000, b"9" * 5000])
 def test_no_manifests(folder, content):
     (folder / "manifest.json").write_bytes(content)
     with pytest.raises(data.DatasetError, match="not the manifest"):
