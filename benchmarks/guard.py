@@ -3,7 +3,7 @@
     python -m benchmarks.guard              compare with the recorded counts; 1 if any is too large
     python -m benchmarks.guard --record     record anew, in results/guard.csv
 
-A test compares them in CI (``tests/budgets/test_guard.py``). Every fit is run three times: the first one
+A test compares them in CI (``tests/performance/test_guard.py``). Every fit is run three times: the first one
 compiles and fills caches, the second one is counted by Python's profiler, the third one by tracemalloc.
 
     iterations, passes     ``n_iter_``, and ``oracle_calls`` of the last record (passes over the data)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from tests.referees.attained import best_point
-from tests.referees.program import EPS
+from tests.reference_optima.attained import best_point
+from tests.reference_optima.program import EPS
 
 from fuzz.framework import Finding
 

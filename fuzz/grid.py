@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.referees.attained import best_point
+from tests.reference_optima.attained import best_point
 
 from fuzz import linear, svc, wild
 from fuzz.checks import (

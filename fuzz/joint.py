@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.referees.attained import solve, tied
-from tests.referees.program import LONG, LONG_EPS, Array, LongArray, Program
+from tests.reference_optima.attained import solve, tied
+from tests.reference_optima.program import LONG, LONG_EPS, Array, LongArray, Program
 
 ROUNDS = 40
 #: scores -> for each group the maximum's offset h and gradient g over all rows

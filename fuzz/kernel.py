@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees import kernel as truth
-from tests.referees.program import EPS
-from tests.referees.program import LONG as LD
-from tests.referees.program import LONG_EPS as EPS_LD
+from tests.reference_optima import kernel as truth
+from tests.reference_optima.program import EPS
+from tests.reference_optima.program import LONG as LD
+from tests.reference_optima.program import LONG_EPS as EPS_LD
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

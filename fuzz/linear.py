@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.referees.attained import best_point
-from tests.referees.program import EPS, Array, Program
+from tests.reference_optima.attained import best_point
+from tests.reference_optima.program import EPS, Array, Program
 
 import maxmargin
 from fuzz import wild

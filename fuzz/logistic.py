@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.referees.program import Array, Program
+from tests.reference_optima.program import Array, Program
 
 from fuzz import linear, svc
 from fuzz.framework import Case, Outcome

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
-from tests.referees.program import LONG, Array, LongArray, Program
+from tests.reference_optima.program import LONG, Array, LongArray, Program
 
 from fuzz import linear, wild
 from fuzz.framework import Case, Outcome

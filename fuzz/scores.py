@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as sl
-from tests.referees.program import LONG, LONG_EPS, Array, LongArray, Program
+from tests.reference_optima.program import LONG, LONG_EPS, Array, LongArray, Program
 
 from fuzz import linear, wild
 from fuzz.checks import attributes, check_program, watched

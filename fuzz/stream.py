@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.referees.attained import best_point
-from tests.referees.program import LONG
+from tests.reference_optima.attained import best_point
+from tests.reference_optima.program import LONG
 
 import maxmargin
 from fuzz import linear, svc, svr, wild

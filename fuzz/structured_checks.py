@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from tests.referees.program import EPS
-from tests.referees.program import LONG_EPS as EPS_LD
-from tests.referees.structured import Problem, referee
+from tests.reference_optima.program import EPS
+from tests.reference_optima.program import LONG_EPS as EPS_LD
+from tests.reference_optima.structured import Problem, referee
 
 import maxmargin
 from fuzz.framework import WILD_SECONDS, Case, Finding, Outcome

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tests.referees.program import LONG as LD
-from tests.referees.structured import Example, Problem
+from tests.reference_optima.program import LONG as LD
+from tests.reference_optima.structured import Example, Problem
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from tests.referees.program import EPS
-from tests.referees.program import LONG as LD
-from tests.referees.structured import Example, Problem, referee
+from tests.reference_optima.program import EPS
+from tests.reference_optima.program import LONG as LD
+from tests.reference_optima.structured import Example, Problem, referee
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

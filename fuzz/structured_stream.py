@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.referees.program import EPS
-from tests.referees.program import LONG_EPS as EPS_LD
-from tests.referees.structured import Problem, referee
+from tests.reference_optima.program import EPS
+from tests.reference_optima.program import LONG_EPS as EPS_LD
+from tests.reference_optima.structured import Problem, referee
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

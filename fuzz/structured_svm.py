@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees.program import LONG as LD
-from tests.referees.program import LONG_EPS as EPS_LD
-from tests.referees.structured import Example, Problem, referee
+from tests.reference_optima.program import LONG as LD
+from tests.reference_optima.program import LONG_EPS as EPS_LD
+from tests.reference_optima.structured import Example, Problem, referee
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

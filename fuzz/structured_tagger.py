@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees.log_loss import LogProblem, log_sum, probabilities
-from tests.referees.program import LONG as LD
-from tests.referees.structured import Example, Problem
+from tests.reference_optima.log_loss import LogProblem, log_sum, probabilities
+from tests.reference_optima.program import LONG as LD
+from tests.reference_optima.structured import Example, Problem
 
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.referees.logistic import LogProgram
-from tests.referees.program import Array, Program
+from tests.reference_optima.logistic import LogProgram
+from tests.reference_optima.program import Array, Program
 
 from fuzz import linear, wild
 from fuzz.framework import Case, Outcome

@@ -25,7 +25,7 @@ CORE = (
     "tests/typed/test_program.py",
     "tests/released",
     "tests/oracles/test_integer_program.py::test_quick_answers_save_solves_and_no_bound_comes_from_them",
-    "tests/referees/test_problems.py",
+    "tests/reference_optima/test_problems.py",
     "tests/estimators/test_linear_svc.py::test_scikit_learn_law",
 )
 #: exit code if nothing could be installed

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.problems import solve_structured_qp
+from tests.reference_optima.problems import solve_structured_qp
 from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, load

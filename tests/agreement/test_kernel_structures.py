@@ -16,7 +16,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from tests.nightly import first
-from tests.referees.problems import solve_reduced_qp
+from tests.reference_optima.problems import solve_reduced_qp
 from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import StructuredSVM, StructuredSVMCV, structured_path

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.latent_tasks import Bags, Rows, WrongRows, rows_problem
-from tests.referees.problems import solve_structured_qp
+from tests.reference_optima.problems import solve_structured_qp
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LatentStructuredSVM, LinearSVC, StructuredSVM

@@ -7,7 +7,7 @@ u = sum_i alpha_i y_i x_i is below zero: when later steps increase it again, w i
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.referees.problems import solve_binary_prior_qp
+from tests.reference_optima.problems import solve_binary_prior_qp
 
 from maxmargin import GaussianPrior, LinearSVC
 from maxmargin.solvers import CuttingPlane, DualCoordinate

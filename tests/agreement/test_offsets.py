@@ -5,7 +5,7 @@ A hinge loss of margin 0 with offsets -y m requires the margins m."""
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.referees.problems import solve_binary_qp, solve_multiclass_qp
+from tests.reference_optima.problems import solve_binary_qp, solve_multiclass_qp
 
 from maxmargin import minimize
 from maxmargin.core import SquaredNorm

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.problems import solve_binary_prior_qp
+from tests.reference_optima.problems import solve_binary_prior_qp
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, RankSVM, svc_path
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton

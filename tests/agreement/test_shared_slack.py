@@ -7,7 +7,7 @@ larger gradient. A step with the true output can move neither, because its multi
 
 import numpy as np
 import pytest
-from tests.referees.problems import solve_multiclass_qp, solve_structured_qp
+from tests.reference_optima.problems import solve_multiclass_qp, solve_structured_qp
 from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin import SequenceTagger, StructuredSVM, minimize

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.latent_tasks import Bags
-from tests.referees.problems import solve_structured_prior_qp
+from tests.reference_optima.problems import solve_structured_prior_qp
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees.kernel import solve_kernel_qp, values
+from tests.reference_optima.kernel import solve_kernel_qp, values
 
 from maxmargin.testing import kernel_objective
 

@@ -1,6 +1,6 @@
 """lower <= F* <= upper for kernel machines: a thousand random problems, every method, any tolerance.
 
-An independent program bounds F* in extended precision (``tests/referees/kernel.py``), from kernel values by
+An independent program bounds F* in extended precision (``tests/reference_optima``), from kernel values by
 the simplest formula. Reported bounds must hold without a tolerance, since they account for rounding. How much
 they lose by that is bounded, too.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.certificates.kernel_problems import draw, restricted
 from tests.nightly import first
-from tests.referees.problems import solve_multiclass_qp
+from tests.reference_optima.problems import solve_multiclass_qp
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import Nystrom

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.utils.class_weight import compute_sample_weight
 from tests.nightly import first
-from tests.referees.problems import solve_binary_qp, solve_multiclass_qp
+from tests.reference_optima.problems import solve_binary_qp, solve_multiclass_qp
 
 from maxmargin import LinearSVC, minimize
 from maxmargin.losses import Hinge

@@ -9,7 +9,7 @@ from tests.cluster.shards import Part
 from tests.invariances.test_engines import binary, check_certified, fit, multiclass, solve
 from tests.killed_shards import Kill, killing
 from tests.nightly import first
-from tests.referees.problems import solve_binary_qp
+from tests.reference_optima.problems import solve_binary_qp
 from tests.rows.test_row_blocks import rows
 
 from maxmargin import LinearSVC, data, minimize

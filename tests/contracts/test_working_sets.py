@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.contracts.working_sets import check_sets
-from tests.referees.problems import terms_of
+from tests.reference_optima.problems import terms_of
 from tests.tiny_tasks import TinyChain
 
 from maxmargin.core import SweepStats

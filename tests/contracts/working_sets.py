@@ -22,7 +22,7 @@ from maxmargin.testing.checks._common import (
 )
 from maxmargin.testing.reference import dense
 
-#: the planes, offsets and examples of all outputs (``tests.referees.problems.terms_of``)
+#: the planes, offsets and examples of all outputs (``tests.reference_optima.problems.terms_of``)
 Terms = tuple[Any, Any, Any]
 #: sweeps after which the working sets of a few small examples must be close to the optimum
 MAX_SWEEPS = 1000

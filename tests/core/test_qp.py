@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.referees.problems import solve_reduced_qp
+from tests.reference_optima.problems import solve_reduced_qp
 
 from maxmargin.core import Bundle, Cut, SquaredNorm
 from maxmargin.core.qp import SimplexQP

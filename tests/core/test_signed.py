@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.optimum import optimum, program_of
-from tests.referees.problems import solve_reduced_qp
+from tests.reference_optima.optimum import optimum, program_of
+from tests.reference_optima.problems import solve_reduced_qp
 
 from maxmargin import minimize
 from maxmargin.core import Bundle, Cut, SquaredNorm

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from tests.data import datasets, require
-from tests.referees.problems import brute_force_objective
+from tests.reference_optima.problems import brute_force_objective
 
 from maxmargin import GraphLabeler, LinearSVC, SequenceTagger, StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate

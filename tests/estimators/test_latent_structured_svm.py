@@ -97,7 +97,7 @@ def test_an_error_names_its_example():
 
 def test_scikit_learns_callbacks_see_convex_steps():
     pytest.importorskip("sklearn.callback", reason="scikit-learn 1.9 or later")
-    from tests.keeping.test_watching import Recorder
+    from tests.persistence.test_watching import Recorder
 
     X, Y = rows_problem(0)
     recorder = Recorder()

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVR as ScikitSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.referees.problems import solve_regression_qp
+from tests.reference_optima.problems import solve_regression_qp
 
 from maxmargin import GaussianPrior, LinearSVR
 from maxmargin.solvers import CuttingPlane, DualCoordinate, Newton

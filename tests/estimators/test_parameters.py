@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.keeping.test_damaged_files import joined, parts
 from tests.latent_tasks import Bags
+from tests.persistence.test_damaged_files import joined, parts
 from tests.tiny_tasks import TinyMulticlass
 
 import maxmargin

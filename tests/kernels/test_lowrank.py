@@ -7,7 +7,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
-from tests.referees.problems import solve_binary_qp, solve_multiclass_qp
+from tests.reference_optima.problems import solve_binary_qp, solve_multiclass_qp
 
 import maxmargin.data
 from maxmargin import KernelSVC, LinearSVC, svc_path

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.referees.kernel import solve_kernel_qp, values
+from tests.reference_optima.kernel import solve_kernel_qp, values
 
 from maxmargin import KernelSVC
 from maxmargin.kernels import RBF, KernelRows, NystromMap, Polynomial, center_of

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.referees.kernel import binary, solve_kernel_qp, values
+from tests.reference_optima.kernel import binary, solve_kernel_qp, values
 
 from maxmargin import KernelSVC, return_on_interrupt
 from maxmargin.estimators.kernel import small_pairs

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.working_sets import check_sets
 from tests.oracles.test_chain import LENGTHS, VARIANTS, Problem
-from tests.referees.problems import brute_force_objective, terms_of
+from tests.reference_optima.problems import brute_force_objective, terms_of
 
 from maxmargin import StructuredSVM
 from maxmargin.risks import TaskRisk

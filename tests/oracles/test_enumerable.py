@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.risk import check_risk
 from tests.contracts.working_sets import check_sets
-from tests.referees.problems import solve_structured_qp, terms_of
+from tests.reference_optima.problems import solve_structured_qp, terms_of
 
 from maxmargin import StructuredSVM, minimize
 from maxmargin.losses import CandidateHinge

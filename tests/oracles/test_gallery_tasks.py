@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from benchmarks.examples import definitions, find
-from tests.referees.problems import brute_force_objective, solve_structured_qp
+from tests.reference_optima.problems import brute_force_objective, solve_structured_qp
 
 from maxmargin import StructuredSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate

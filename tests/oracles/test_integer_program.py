@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment
-from tests.referees.problems import solve_structured_qp
+from tests.reference_optima.problems import solve_structured_qp
 
 from maxmargin import StructuredSVM, load
 from maxmargin.solvers import CuttingPlane, DualCoordinate

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from tests.oracles.test_integer_program import feasible, tiny
-from tests.referees.problems import brute_force_objective
+from tests.reference_optima.problems import brute_force_objective
 from tests.tiny_tasks import TinyChain
 
 from maxmargin import StructuredSVM

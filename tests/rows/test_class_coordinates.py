@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.referees.problems import solve_multiclass_qp
+from tests.reference_optima.problems import solve_multiclass_qp
 
 from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.duals.crammer_singer import ClassCoordinates

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_breast_cancer, load_wine
-from tests.referees.problems import solve_binary_qp
+from tests.reference_optima.problems import solve_binary_qp
 
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.duals.choice import row_duals

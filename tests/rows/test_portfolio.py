@@ -7,7 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC as ScikitSVC
-from tests.referees.problems import solve_binary_qp
+from tests.reference_optima.problems import solve_binary_qp
 
 from maxmargin import LinearSVC, minimize, svc_path
 from maxmargin.core import SquaredNorm

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from tests.ctrl_c import interrupted
 from tests.data import datasets, require
-from tests.referees.problems import solve_binary_qp
+from tests.reference_optima.problems import solve_binary_qp
 from tests.tiny_tasks import TinyMulticlass
 
 from maxmargin import LinearSVC, LinearSVR, StructuredSVM, minimize

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.referees.problems import solve_binary_qp, solve_regression_qp
+from tests.reference_optima.problems import solve_binary_qp, solve_regression_qp
 
 from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.losses import EpsilonInsensitive, Hinge, SquaredEpsilonInsensitive, SquaredHinge

@@ -11,7 +11,7 @@ from tests.ctrl_c import interrupted
 from tests.killed_shards import Kill, KillingEngine
 from tests.nightly import first
 from tests.rebuilt_shards import RebuildingEngine
-from tests.referees.problems import solve_binary_qp
+from tests.reference_optima.problems import solve_binary_qp
 from tests.rows.test_row_blocks import LOSSES, SHARDS, dual_of, rows, value_of_feasible
 
 from maxmargin import GaussianPrior, LinearSVC, LinearSVR, data, minimize, svc_path

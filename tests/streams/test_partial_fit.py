@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from tests.keeping.test_damaged_files import joined, parts
+from tests.persistence.test_damaged_files import joined, parts
 
 import maxmargin
 from maxmargin import LinearSVC, LinearSVR, minimize

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.referees.problems import brute_force_objective
+from tests.reference_optima.problems import brute_force_objective
 from tests.tiny_tasks import TinyChain, TinyMulticlass
 
 from maxmargin.testing import binary_objective, multiclass_objective, structured_objective

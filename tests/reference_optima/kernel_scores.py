@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees.attained import run_clarabel
-from tests.referees.program import LONG
+from tests.reference_optima.attained import run_clarabel
+from tests.reference_optima.program import LONG
 
 
 class ScoreProblem(NamedTuple):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from tests.keeping.same import Pick, identical
+from tests.persistence.same import Pick, identical
 
 import maxmargin
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, load

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from tests.keeping.same import Pick, identical
+from tests.persistence.same import Pick, identical
 
 from maxmargin import GraphLabeler, LinearSVC, MeasureSVC, SequenceTagger, StructuredSVM, load
 from maxmargin.solvers import (

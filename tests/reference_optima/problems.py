@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.referees.optimum import optimum, program_of
-from tests.referees.program import Array
+from tests.reference_optima.optimum import optimum, program_of
+from tests.reference_optima.program import Array
 
 
 def dense(v: Any) -> Array:

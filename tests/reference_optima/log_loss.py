@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tests.referees.program import EPS, LONG
-from tests.referees.structured import Problem
+from tests.reference_optima.program import EPS, LONG
+from tests.reference_optima.structured import Problem
 
 NEWTON_STEPS = 80
 

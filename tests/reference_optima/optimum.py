@@ -15,8 +15,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from tests.referees.attained import Scaling, solve
-from tests.referees.program import Array, Program, by_group
+from tests.reference_optima.attained import Scaling, solve
+from tests.reference_optima.program import Array, Program, by_group
 
 #: relative difference of the two values that is accepted as optimal
 ACCURACY = 1e-9

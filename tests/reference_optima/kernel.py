@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from tests.referees.attained import run_clarabel
-from tests.referees.program import LONG, LONG_EPS, Array
+from tests.reference_optima.attained import run_clarabel
+from tests.reference_optima.program import LONG, LONG_EPS, Array
 
 #: maximum number of active sets tried
 ROUNDS = 40

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.keeping.same import identical
-from tests.keeping.test_damaged_files import joined, parts, refused
+from tests.persistence.same import identical
+from tests.persistence.test_damaged_files import joined, parts, refused
 
 from maxmargin import GaussianPrior, LinearSVC, MeasureSVC, RankSVM, load
 

@@ -16,7 +16,7 @@ import clarabel
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from tests.referees.program import LONG, Array, LongArray, Program, by_group
+from tests.reference_optima.program import LONG, Array, LongArray, Program, by_group
 
 #: multipliers below this fraction of the cost count as zero; tried in turn
 THRESHOLDS = (1e-3, 1e-5, 1e-7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from tests.keeping.test_damaged_files import joined, parts, refused
+from tests.persistence.test_damaged_files import joined, parts, refused
 from tests.tiny_tasks import TinyChain
 
 from maxmargin import SequenceTagger, StructuredSVM, load

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.referees.attained import best_point
-from tests.referees.program import LONG, Program
+from tests.reference_optima.attained import best_point
+from tests.reference_optima.program import LONG, Program
 
 
 @dataclass

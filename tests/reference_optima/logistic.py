@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as sl
-from tests.referees.program import LONG, LongArray, Program, by_group
+from tests.reference_optima.program import LONG, LongArray, Program, by_group
 
 
 class LogProgram(Program):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.keeping.test_damaged_files import joined, parts, refused
-from tests.keeping.test_persistence import round_trip
+from tests.persistence.test_damaged_files import joined, parts, refused
+from tests.persistence.test_persistence import round_trip
 
 from maxmargin import GrammarParser
 from maxmargin.tasks.parsing.trees import words

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.keeping.same import identical
-from tests.keeping.test_damaged_files import joined, parts, refused
-from tests.keeping.test_persistence import round_trip
+from tests.persistence.same import identical
+from tests.persistence.test_damaged_files import joined, parts, refused
+from tests.persistence.test_persistence import round_trip
 
 from maxmargin import LinearSVR, RankSVM
 from maxmargin.solvers import CuttingPlane, DualCoordinate

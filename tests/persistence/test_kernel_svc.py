@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from tests.keeping.same import identical
-from tests.keeping.test_damaged_files import joined, parts, refused
-from tests.keeping.test_persistence import round_trip
 from tests.kernels.libsvm_method import ByLibsvm
+from tests.persistence.same import identical
+from tests.persistence.test_damaged_files import joined, parts, refused
+from tests.persistence.test_persistence import round_trip
 
 from maxmargin import KernelSVC, load
 from maxmargin.kernels import EmpiricalMap, Nystrom

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tests.referees import optimum
-from tests.referees.kernel import solve_kernel_qp
-from tests.referees.problems import (
+from tests.reference_optima import optimum
+from tests.reference_optima.kernel import solve_kernel_qp
+from tests.reference_optima.problems import (
     brute_force_objective,
     solve_binary_qp,
     solve_multiclass_qp,
@@ -171,7 +171,7 @@ def test_an_unproved_optimum_is_an_error(monkeypatch):
 
 
 def test_nothing_of_the_library_is_imported():
-    code = "import sys, tests.referees.{}; assert not [m for m in sys.modules if 'maxmargin' in m]"
+    code = "import sys, tests.reference_optima.{}; assert not [m for m in sys.modules if 'maxmargin' in m]"
     for path in Path(optimum.__file__).parent.glob("[a-z]*.py"):
         if not path.name.startswith("test_"):
             subprocess.run([sys.executable, "-c", code.format(path.stem)], check=True, cwd=ROOT)
