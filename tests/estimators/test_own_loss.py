@@ -115,16 +115,6 @@ def test_an_intercept_that_is_not_penalized(solver):
     require_true(svc, best, 1e-6)
 
 
-@pytest.mark.parametrize("solver", ["auto", DualCoordinate(), Newton()], ids=str)
-def test_many_rows_and_sparse_ones(solver):
-    X, y, s = problem(2, n=3000, d=20)
-    X = np.where(np.abs(X) > 1.0, X, 0.0)
-    svc = LinearSVC(C=0.1, loss=HuberHinge(WIDTH), solver=solver, tol=1e-5)
-    best, _ = referee(with_constant(X), y, 0.1 * s, WIDTH)
-    require_true(svc.fit(sp.csr_matrix(X), y, s), best, 1e-5)
-    require_true(svc.fit(X, y, s), best, 1e-5)
-
-
 def test_weights_that_keep_a_sign():
     X, y, s = problem(3)
     fits = [
@@ -133,18 +123,6 @@ def test_weights_that_keep_a_sign():
     ]
     assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=3e-6)
     assert all((svc.coef_[0, [0, 3]] >= 0.0).all() and svc.converged_ for svc in fits)
-
-
-def test_several_classes_one_against_the_rest():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(120, 4))
-    y = np.argmax(X[:, :3] + 0.5 * rng.normal(size=(120, 3)), axis=1)
-    svc = LinearSVC(loss=HuberHinge(WIDTH), tol=1e-6).fit(X, y)
-    best = sum(
-        referee(with_constant(X), np.where(y == k, 1.0, -1.0), np.ones(120), WIDTH)[0]
-        for k in range(3)
-    )
-    require_true(svc, best, 1e-6)
 
 
 def test_class_weights_and_other_steepest_slopes():
@@ -171,19 +149,6 @@ def test_class_weights_and_other_steepest_slopes():
     for k in range(5):
         stream.partial_fit(X[k::5], y[k::5], classes=[-1.0, 1.0], sample_weight=weights[k::5])
     assert 0.0 < stream.lower_bound_ <= best * (1.0 + 1e-9)
-
-
-def test_grids_agree_with_scikit_learn():
-    X, y, _ = problem(6)
-    search = LinearSVCCV(Cs=[0.01, 0.1, 1.0], loss=HuberHinge(WIDTH), cv=3, tol=1e-6).fit(X, y)
-    other = GridSearchCV(
-        LinearSVC(loss=HuberHinge(WIDTH), tol=1e-6), {"C": [0.01, 0.1, 1.0]}, cv=3
-    ).fit(X, y)
-    assert search.best_params_["C"] == other.best_params_["C"]
-    theirs = other.cv_results_["mean_test_score"]
-    assert np.allclose(search.cv_results_["mean_test_score"], theirs, atol=1e-9)
-    best, _ = referee(with_constant(X), y, np.full(len(y), search.best_params_["C"]), WIDTH)
-    require_true(search.best_estimator_, best, 1e-6)
 
 
 def test_cells_of_a_grid_have_true_bounds():
@@ -259,17 +224,6 @@ def test_save_and_load(tmp_path):
     assert np.array_equal(again.coef_, svc.coef_)
     assert clone(again).fit(X, y).objective_ == svc.objective_
     assert pickle.loads(pickle.dumps(svc)).loss.width == WIDTH
-
-
-def test_streams_go_on_after_save_and_load(tmp_path):
-    X, y, _ = problem(13, n=400)
-    svc = LinearSVC(loss=HuberHinge(WIDTH), max_support=50)
-    svc.partial_fit(X[:200], y[:200], classes=[-1.0, 1.0]).save(tmp_path / "model")
-    again = maxmargin.load(tmp_path / "model", loss=HuberHinge)
-    for one in (svc, again):
-        one.partial_fit(X[200:], y[200:])
-    assert again.lower_bound_ == svc.lower_bound_
-    assert np.array_equal(again.coef_, svc.coef_)
 
 
 def test_load_says_which_class_it_needs(tmp_path):
@@ -351,17 +305,6 @@ def test_a_subclass_that_is_another_loss_is_not_trained_as_its_parent():
     parent = LinearSVC(C=2.0, loss=SquaredHinge(), tol=1e-6).fit(X, y, s)
     assert svc.objective_ == pytest.approx(parent.objective_, rel=2e-6)
     assert {record["method"] for record in svc.history_} == {"cutting planes"}
-
-
-def test_a_subclass_that_changes_nothing_about_values_keeps_all():
-    class Named(SquaredHinge):
-        def __init__(self, margin=1.0, name="mine"):
-            super().__init__(margin)
-            self.name = name
-
-    X, y, s = problem(19)
-    svc = LinearSVC(loss=Named()).fit(X, y, s)
-    assert svc.objective_ == LinearSVC(loss="squared_hinge").fit(X, y, s).objective_
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 
-import maxmargin
-from maxmargin import Checkpoint, GaussianPrior, SequenceTagger
+from maxmargin import GaussianPrior, SequenceTagger
 from maxmargin.kernels import Nystrom
 from maxmargin.solvers import CuttingPlane, DualCoordinate
 
@@ -179,14 +178,6 @@ def test_solvers_agree(order, forbidden):
     assert all(sum(share for _, share in own) == pytest.approx(1.0) for own in best)
 
 
-def test_weights_of_sequences_are_copies():
-    weight = np.arange(len(X)) % 3
-    copies = [(x, y) for x, y, s in zip(X, Y, weight, strict=True) for _ in range(s)]
-    one = logistic().fit(X, Y, sample_weight=weight)
-    other = logistic().fit([x for x, _ in copies], [y for _, y in copies])
-    assert one.objective_ == pytest.approx(other.objective_, rel=2e-6)
-
-
 def test_forms_of_the_data_agree(tagger):
     lengths = [len(x) for x in X]
     flat = logistic().fit(
@@ -199,61 +190,11 @@ def test_forms_of_the_data_agree(tagger):
     assert again.weights_.tobytes() == tagger.weights_.tobytes()
 
 
-def test_saved_and_loaded(tagger, tmp_path):
-    tagger.save(tmp_path / "model")
-    again = maxmargin.load(tmp_path / "model")
-    assert again.loss == "logistic"
-    for a, b in zip(again.predict_marginals(X), tagger.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_resumed_from_a_checkpoint(tagger, tmp_path):
-    class KilledError(Exception):
-        pass
-
-    def kill(record):
-        if record.iteration == 4:
-            raise KilledError
-
-    kept = Checkpoint(tmp_path / "state", seconds=None, iterations=1)
-    with pytest.raises(KilledError):
-        logistic(checkpoint=kept, callbacks=[kill]).fit(X, Y)
-    resumed = logistic().fit(X, Y, resume_from=tmp_path / "state")
-    assert resumed.weights_.tobytes() == tagger.weights_.tobytes()
-    assert resumed.n_iter_ == tagger.n_iter_
-
-
-def test_warm_start_needs_fewer_passes():
-    cold = logistic(C=2.0).fit(X, Y)
-    warm = logistic(C=1.5, warm_start=True).fit(X, Y)
-    warm.C = 2.0
-    warm.fit(X, Y)
-    assert warm.converged_
-    assert warm.n_iter_ < cold.n_iter_
-    assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
-
-
-@pytest.mark.parametrize("variance", [1.0, 2.0])
-def test_prior(tagger, variance):
-    """With a center at the solution for these data, and any variance, the weights stay near it."""
-    prior = GaussianPrior(mean=tagger.weights_, variance=variance)
-    found = logistic(C=1e-3, prior=prior).fit(X, Y)
-    assert found.converged_
-    np.testing.assert_allclose(found.weights_, tagger.weights_, atol=0.1)
-
-
 def test_kernel():
     found = logistic(kernel="rbf", kernel_method=Nystrom(20), tol=1e-3).fit(X, Y)
     assert found.restricted_gap_ <= 1e-3
     assert found.score(X, Y) > 0.7
     assert all(np.allclose(own.sum(axis=1), 1.0) for own in found.predict_marginals(X))
-
-
-def test_limits_leave_bounds():
-    with pytest.warns(ConvergenceWarning):
-        found = logistic(max_iter=2).fit(X, Y)
-    assert found.stop_reason_ == "max_iter"
-    assert found.lower_bound_ <= logistic().fit(X, Y).objective_ <= found.objective_
 
 
 @pytest.mark.parametrize(
