@@ -42,16 +42,12 @@ def problems(tag: str | None) -> list[str]:
         out.append(f"the version is {now}, not one of a release")
     if tag is not None and tag != f"v{now}":
         out.append(f"the tag is {tag}, and the version is {now}")
+    now = now.partition(".dev")[0]  # the release that is being prepared
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if f"## {now} (" not in changelog:
-        out.append(f"CHANGELOG.md has no section {now}: python tools/collect_changelog.py {now}")
+        out.append(f"CHANGELOG.md has no section {now}")
     elif not re.search(rf"^## {re.escape(now)} \(\d{{4}}-\d\d-\d\d\)", changelog, re.MULTILINE):
-        out.append(f"CHANGELOG.md has no date for {now}: python tools/collect_changelog.py {now}")
-    left = [path.name for path in (ROOT / "changelog.d").glob("*.md") if path.name != "README.md"]
-    if left:
-        out.append(
-            f"changelog.d has {len(left)} fragments: python tools/collect_changelog.py {now}"
-        )
+        out.append(f"CHANGELOG.md has no date for {now}")
     if not list((ROOT / "tests/released" / now).glob("*.safetensors")):
         out.append(f"tests/released/{now} has no model files: python -m tests.released.write")
     return [*out, *_recipe(now)]

@@ -1,6 +1,6 @@
-"""Write the files of this version: models and data sets that all later versions must read.
+"""Write the files of the next release: models and data sets that all later versions must read.
 
-    python -m tests.released.write             # into tests/released/VERSION
+    python -m tests.released.write             # into tests/released/VERSION, without .dev0
     python -m tests.released.write --replace   # only before that version was published
 
 Each model has a file, and JSON with inputs and what the model said about them. ``test_released.py`` reads
@@ -24,10 +24,7 @@ FOLDER = Path(__file__).parent
 
 def main(arguments: list[str]) -> int:
     """Write all files of this version."""
-    folder = FOLDER / maxmargin.__version__
-    if "dev" in maxmargin.__version__:
-        print("set the version of the release in src/maxmargin/_version.py first", file=sys.stderr)
-        return 2
+    folder = FOLDER / maxmargin.__version__.partition(".dev")[0]
     if folder.exists() and arguments != ["--replace"]:
         print(
             f"{folder} exists: files of a version that was published never change", file=sys.stderr
