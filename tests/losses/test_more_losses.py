@@ -13,7 +13,7 @@ from tests.contracts.risk import check_risk
 from maxmargin import minimize
 from maxmargin.core.contract.requests import Breakpoints, Slopes
 from maxmargin.core.line_search import minimize_on_line
-from maxmargin.losses import Logistic, OneClass, SquaredHinge
+from maxmargin.losses import Logistic, Multinomial, OneClass, SquaredHinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import RelativeGap
 from maxmargin.testing import check_loss
@@ -155,3 +155,9 @@ def test_line_search_on_smooth_losses_takes_the_gain_in_few_rounds(loss, C, gues
     assert k > 0.0
     assert f(0.0) - f(k) >= 0.98 * (f(0.0) - best.fun)
     assert rounds <= 6
+
+
+def test_two_classes_are_the_fewest() -> None:
+    assert Multinomial(2).n_outputs() == 2
+    with pytest.raises(ValueError, match="n_classes=1: at least two classes"):
+        Multinomial(1)
