@@ -234,7 +234,6 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "planes": (LinearSVC(tol=1e-6, solver=_PLANES, loss="hinge"), X, BINARY),
     "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows"), loss="hinge"), X, BINARY),
     "few rows": (LinearSVC(tol=1e-3, solver=_FEW_ROWS, loss="hinge"), X, BINARY),
-    "blocks": (LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks"), loss="hinge"), X, BINARY),
     "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5), loss="hinge"), X, BINARY),
     "free intercept": (
         LinearSVC(loss="hinge", tol=1e-4, solver=_PLANES, penalize_intercept=False), X, BINARY,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 
@@ -53,7 +53,7 @@ class Recorded:
     def __init__(self, risk: ScoreRisk) -> None:
         self.risk = risk
         self.points: list[Any] = []
-        self.cuts: list[list[tuple[float, float]]] = []  # (offset, plane) per block
+        self.cuts: list[tuple[float, float]] = []  # (offset, plane)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.risk, name)
@@ -61,7 +61,8 @@ class Recorded:
     def evaluate(self, w: Any, *, exact: bool = True) -> Any:
         evaluation = self.risk.evaluate(w, exact=exact)
         self.points.append(np.array(w))
-        self.cuts.append([(c.offset, float(np.asarray(c.plane)[0])) for c in evaluation.cuts()])
+        cut = evaluation.cut()
+        self.cuts.append((cut.offset, float(np.asarray(cut.plane)[0])))
         return evaluation
 
 
@@ -91,22 +92,20 @@ def draw_bounds() -> None:
 C_1D = 1.0
 
 
-def one_dimension(one_block_per_sample: bool = False) -> tuple[Recorded, Any, Any]:
+def one_dimension() -> tuple[Recorded, Any, Any]:
     """A hinge risk of eight samples with one feature, and the values of F on a grid of weights."""
     x = np.array([0.3, 0.5, 0.9, 1.6, -0.4, -0.8, -1.4, 0.7])
     y = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])
-    ranges = [(i, i + 1) for i in range(len(y))] if one_block_per_sample else None
-    risk = Recorded(ScoreRisk(x[:, None], y, Hinge(), ranges=ranges))
+    risk = Recorded(ScoreRisk(x[:, None], y, Hinge()))
     w = np.linspace(-0.4, 3.0, 600)
     F = 0.5 * w**2 + C_1D * np.maximum(0, 1 - np.outer(y * x, w)).sum(axis=0)
     return risk, w, F
 
 
-def model(cuts: list[list[tuple[float, float]]], w: Any) -> Any:
-    """The reduced problem: the regularizer, and per block the largest of its cuts and of 0."""
-    blocks = np.array(cuts)  # (evaluations, blocks, 2)
-    values = blocks[:, :, 0, None] + blocks[:, :, 1, None] * w
-    return 0.5 * w**2 + C_1D * np.maximum(0, values.max(axis=0)).sum(axis=0)
+def model(cuts: list[tuple[float, float]], w: Any) -> Any:
+    """The reduced problem: the regularizer, and the largest of the cuts and of 0."""
+    values = [offset + plane * w for offset, plane in cuts]
+    return 0.5 * w**2 + C_1D * np.maximum(0, np.max(values, axis=0))
 
 
 def draw_cutting_planes() -> None:
@@ -117,7 +116,7 @@ def draw_cutting_planes() -> None:
     )
     for ax, n_cuts in zip(axes, (1, 2, 3), strict=True):
         below = model(risk.cuts[:n_cuts], w)
-        for offset, plane in (block[0] for block in risk.cuts[:n_cuts]):
+        for offset, plane in risk.cuts[:n_cuts]:
             ax.plot(w, 0.5 * w**2 + C_1D * (offset + plane * w), color=GRAY, linewidth=0.8)
         ax.plot(w, F, color=BLUE, linewidth=2, label="objective F")
         ax.plot(w, below, color=ORANGE, linewidth=2, label="model: the cuts so far")
@@ -132,33 +131,6 @@ def draw_cutting_planes() -> None:
         plain(ax)
     axes[2].legend(fontsize=8, frameon=False, loc="upper right")
     save(figure, "how_cutting_planes.svg")
-
-
-def draw_slacks() -> None:
-    figure, axes = plt.subplots(
-        1, 2, figsize=(7.6, 3.0), layout="constrained", sharex=True, sharey=True
-    )
-    kinds: tuple[Literal["one", "blocks"], ...] = ("one", "blocks")
-    titles = ("one slack", "one slack per example")
-    for ax, slacks, title in zip(axes, kinds, titles, strict=True):
-        risk, w, F = one_dimension(one_block_per_sample=True)
-        minimize(risk, C_1D, solver=CuttingPlane(line_search=False, slacks=slacks))
-        cuts = risk.cuts[:2]
-        if slacks == "one":
-            cuts = [[tuple(np.sum(blocks, axis=0))] for blocks in cuts]
-        below = model(cuts, w)
-        ax.plot(w, F, color=BLUE, linewidth=5, alpha=0.5, label="objective F")
-        ax.plot(w, below, color=ORANGE, linewidth=1.5, label="model after two passes")
-        at = np.concatenate(risk.points[:2])
-        ax.plot(at, np.interp(at, w, F), "o", color=BLUE)
-        best = int(below.argmin())
-        ax.plot(w[best], below[best], "v", color=ORANGE, markersize=8)
-        ax.axhspan(below[best], np.interp(at, w, F).min(), color=BLUE, alpha=0.12, linewidth=0)
-        ax.set(ylim=(0, 9), xlabel="weight w")
-        ax.set_title(title, fontsize=10)
-        plain(ax)
-    axes[1].legend(fontsize=8, frameon=False)
-    save(figure, "how_slacks.svg")
 
 
 def remember(record: Any, w: Any, best_points: list[Any]) -> None:
@@ -290,7 +262,6 @@ if __name__ == "__main__":
     for draw in (
         draw_bounds,
         draw_cutting_planes,
-        draw_slacks,
         draw_line_search,
         draw_working_sets,
         draw_sampled_cuts,

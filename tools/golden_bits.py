@@ -245,7 +245,6 @@ for name, loss in {
 for name, solver in {
     "auto": "auto",
     "planes": solvers.CuttingPlane(),
-    "planes by shard": solvers.CuttingPlane(slacks="blocks"),
     "batch": solvers.DualCoordinate(batch_size="all"),
 }.items():
     FITS[f"SequenceTagger {name}"] = partial(

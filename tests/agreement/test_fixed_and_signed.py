@@ -31,7 +31,6 @@ SOLVERS = [
     DualCoordinate(oracle="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
-    CuttingPlane(slacks="blocks"),
 ]
 
 

@@ -137,7 +137,6 @@ def test_cutting_planes_of_all_kinds_agree(loss):
     for solver in (
         "auto",
         CuttingPlane(line_search=False),
-        CuttingPlane(slacks="blocks"),
         CuttingPlane(max_planes=20),
     ):
         fit = RankSVM(C=1.0, tol=1e-5, loss=loss, solver=solver).fit(X, y, groups)

@@ -56,7 +56,7 @@ def test_one_objective_from_every_solver_and_every_form():
     X = rng.normal(size=(60, 3))
     y = rng.permutation(np.arange(60) % 3)
     results = []
-    for solver in (CuttingPlane(), CuttingPlane(line_search=False), CuttingPlane(slacks="blocks")):
+    for solver in (CuttingPlane(), CuttingPlane(line_search=False)):
         risk = ScoreRisk(X, y, CrammerSinger(1.0 - np.eye(3)))
         results.append(minimize(risk, 0.5, solver=solver, stopping=RelativeGap(1e-5)))
     task = TinyMulticlass()

@@ -361,8 +361,6 @@ def test_interrupts_and_limits_leave_the_best_point() -> None:
 
 def test_refusals() -> None:
     X, y = wide()
-    with pytest.raises(ValueError, match="slacks='one'"):
-        CuttingPlane(space="rows", slacks="blocks")
     with pytest.raises(ValueError, match="space="):
         CuttingPlane(space="columns")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="all weights are penalized"):

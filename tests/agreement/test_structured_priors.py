@@ -26,7 +26,6 @@ SOLVERS = [
     DualCoordinate(oracle="expensive"),
     CuttingPlane(),
     CuttingPlane(use_cache=False),
-    CuttingPlane(slacks="blocks"),
 ]
 
 

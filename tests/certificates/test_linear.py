@@ -20,7 +20,6 @@ SOLVERS = {
     "oca": CuttingPlane(),
     "oca, mu=0.01": CuttingPlane(mu=0.01),
     "cpa": CuttingPlane(line_search=False),
-    "p-slack": CuttingPlane(slacks="blocks"),
     "10 planes": CuttingPlane(max_planes=10),
 }
 

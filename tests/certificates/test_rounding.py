@@ -165,7 +165,6 @@ def test_long_planes_keep_the_bound_on_their_rounding_error(n_features):
     risk = ScoreRisk(X, rng.choice([-1.0, 1.0], 300), Hinge())
     at = risk.evaluate(rng.normal(size=risk.dim))
     assert at.cut().error > 0.0
-    assert all(part.error > 0.0 for part in at.cuts())
 
 
 def test_two_classes_with_costs_return_the_weights_that_were_evaluated():

@@ -19,7 +19,6 @@ SOLVERS = {
     "1-slack": CuttingPlane(use_cache=False, line_search=False),
     "1-slack + cache": CuttingPlane(use_cache=True, line_search=False),
     "oca on the cached model": CuttingPlane(use_cache=True),
-    "p-slack": CuttingPlane(slacks="blocks", use_cache=False),
 }
 
 

@@ -16,34 +16,30 @@ from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
 
 
-def random_bundle(seed, n_blocks=1, **options):
+def random_bundle(seed, **options):
     rng = np.random.default_rng(seed)
     d, t = int(rng.integers(1, 12)), int(rng.integers(1, 20))
     signed = np.flatnonzero(rng.random(d) < rng.choice([0.3, 0.7, 1.0]))
     C = 10 ** rng.uniform(-2, 2)
     scale = 10 ** rng.uniform(-1, 1, size=d) if seed % 2 else np.ones(d)
-    bundle = Bundle(d, n_blocks, regularizer=SquaredNorm(nonnegative=signed), **options)
-    planes, offsets, blocks = [], [], []
+    bundle = Bundle(d, regularizer=SquaredNorm(nonnegative=signed), **options)
+    planes, offsets = [], []
     for _ in range(t):
-        cuts = []
-        for block in range(n_blocks):
-            plane = rng.normal(size=d) * scale
-            if seed % 3 == 0:  # ties and duplicates
-                plane = np.round(plane)
-            planes.append(plane)
-            offsets.append(abs(rng.normal()))
-            blocks.append(block)
-            cuts.append(Cut(offsets[-1], plane))
-        bundle.add(cuts)
+        plane = rng.normal(size=d) * scale
+        if seed % 3 == 0:  # ties and duplicates
+            plane = np.round(plane)
+        planes.append(plane)
+        offsets.append(abs(rng.normal()))
+        bundle.add([Cut(offsets[-1], plane)])
         solution = bundle.solve(C)
-    return bundle, solution, C, np.array(planes), np.array(offsets), np.array(blocks), signed
+    return bundle, solution, C, np.array(planes), np.array(offsets), signed
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 10**9), st.integers(1, 3))
-def test_reduced_problem_is_solved(seed, n_blocks):
-    bundle, solution, C, planes, offsets, blocks, signed = random_bundle(seed, n_blocks, idle=10**9)
-    best, _ = solve_reduced_qp(planes, offsets, C, blocks, nonnegative=signed)
+@given(st.integers(0, 10**9))
+def test_reduced_problem_is_solved(seed):
+    bundle, solution, C, planes, offsets, signed = random_bundle(seed, idle=10**9)
+    best, _ = solve_reduced_qp(planes, offsets, C, nonnegative=signed)
     assert solution.lower_bound == pytest.approx(best, rel=1e-8, abs=1e-10)
     assert (solution.w[signed] >= 0.0).all()
     model = 0.5 * solution.w @ solution.w + C * solution.model
@@ -55,8 +51,8 @@ def test_reduced_problem_is_solved(seed, n_blocks):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_memory_bound_and_dropped_planes_keep_true_bounds(seed):
-    _, solution, C, planes, offsets, blocks, signed = random_bundle(seed, idle=2, max_planes=3)
-    best, _ = solve_reduced_qp(planes, offsets, C, blocks, nonnegative=signed)
+    _, solution, C, planes, offsets, signed = random_bundle(seed, idle=2, max_planes=3)
+    best, _ = solve_reduced_qp(planes, offsets, C, nonnegative=signed)
     assert solution.lower_bound <= best * (1 + 1e-9) + 1e-10
 
 
@@ -96,7 +92,6 @@ def signed_hinge(seed, n=60, d=6):
     [
         CuttingPlane(),
         CuttingPlane(line_search=False),
-        CuttingPlane(slacks="blocks"),
         CuttingPlane(max_planes=10),
         Auto(),
     ],

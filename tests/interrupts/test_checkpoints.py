@@ -87,11 +87,6 @@ FITS = {
     "planes": (LinearSVC(tol=1e-6, solver=PLANES, loss="hinge"), X, BINARY),
     "rows": (LinearSVC(tol=1e-3, solver=CuttingPlane(space="rows"), loss="hinge"), X, BINARY),
     "rows, few planes": (LinearSVC(tol=1e-2, solver=FEW_ROWS, loss="hinge"), X, BINARY),
-    "one slack per shard": (
-        LinearSVC(tol=1e-4, solver=CuttingPlane(slacks="blocks"), loss="hinge"),
-        X,
-        BINARY,
-    ),
     "few planes": (LinearSVC(tol=1e-3, solver=CuttingPlane(max_planes=5), loss="hinge"), X, BINARY),
     "free intercept": (
         LinearSVC(tol=1e-4, solver=PLANES, penalize_intercept=False, loss="hinge"),
@@ -282,7 +277,7 @@ def test_ctrl_c_leaves_a_checkpoint_of_what_it_found(path, solver):
     assert svc.objective_ <= upper * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("solver", [CuttingPlane(slacks="blocks"), FEW_ROWS])
+@pytest.mark.parametrize("solver", [CuttingPlane(), FEW_ROWS])
 def test_ctrl_c_at_any_moment_leaves_a_true_state(path, solver):
     fresh = LinearSVC(C=5.0, tol=1e-6, solver=CuttingPlane(), loss="hinge").fit(X, BINARY)
     rng = np.random.default_rng(0)

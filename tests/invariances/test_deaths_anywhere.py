@@ -47,7 +47,7 @@ FITS = {
     ),
     "free": (LinearSVC(loss="squared_hinge", penalize_intercept=False), X, SIGNS, WEIGHT),
     "blocks": (
-        LinearSVC(solver=CuttingPlane(slacks="blocks", max_planes=4), loss="hinge"),
+        LinearSVC(solver=CuttingPlane(max_planes=4), loss="hinge"),
         X,
         SIGNS,
         WEIGHT,

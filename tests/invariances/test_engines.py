@@ -106,7 +106,6 @@ PROBLEMS = [
     (multiclass, None),
     (multiclass, CuttingPlane(space="rows")),
     (chain, CuttingPlane(use_cache=True)),
-    (chain, CuttingPlane(use_cache=True, slacks="blocks")),
     (chain, CuttingPlane(use_cache=False)),
     (chain, DualCoordinate()),
     (chain, DualCoordinate(batch_size="all")),

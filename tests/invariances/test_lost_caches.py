@@ -58,7 +58,6 @@ def fit(risk, **options):
     ("problem", "solver"),
     [
         (chain, CuttingPlane(use_cache=True)),
-        (chain, CuttingPlane(use_cache=True, slacks="blocks")),
         (chain, CuttingPlane(use_cache=False)),
         (chain, CuttingPlane(cache_size=2)),
         (chain, DualCoordinate(batch_size="all")),

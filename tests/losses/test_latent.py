@@ -16,10 +16,10 @@ def some_latent(X, rng):
     return [int(rng.integers(len(x))) for x in X]
 
 
-@given(st.integers(0, 10_000), st.booleans(), st.booleans())
-def test_shifted_planes_are_minorants(seed, per_block, with_prior):
+@given(st.integers(0, 10_000), st.booleans())
+def test_shifted_planes_are_minorants(seed, with_prior):
     rng = np.random.default_rng(seed)
-    X, Y = rows_problem(seed, n=70 if per_block else 12)
+    X, Y = rows_problem(seed, n=12)
     weight = rng.uniform(0.0, 2.0, size=len(Y))
     task = Rows(spread=0.5)
     dim = task.setup(X, Y)
@@ -31,7 +31,7 @@ def test_shifted_planes_are_minorants(seed, per_block, with_prior):
     risk = CompletedRisk(
         task, X, Y, some_latent(X, rng), dim, sample_weight=weight, weight_map=prior
     )
-    bundle = Bundle(dim, risk.n_blocks if per_block else 1)
+    bundle = Bundle(dim)
 
     def point():
         w = rng.normal(size=dim) * rng.choice([0.1, 1.0, 5.0])
@@ -39,7 +39,7 @@ def test_shifted_planes_are_minorants(seed, per_block, with_prior):
 
     for _ in range(4):
         at = risk.evaluate(point())
-        bundle.add(at.cuts() if per_block else [at.cut()])
+        bundle.add([at.cut()])
         bundle.solve(C=1.0)
     before = bundle.solve(C=1.0)
     other, moved = risk.completed(some_latent(X, rng), bundle)
@@ -48,20 +48,10 @@ def test_shifted_planes_are_minorants(seed, per_block, with_prior):
     for _ in range(5):
         v = point()
         value = other.evaluate(v)
-        parts = [cut.offset + cut.plane @ v for cut in value.cuts()]
-        for k in range(bundle.n_blocks):
-            mine = [
-                b + a @ v
-                for a, b, block in zip(
-                    bundle._planes,
-                    bundle._offsets,
-                    bundle._qp.block[bundle.n_blocks :],
-                    strict=True,
-                )
-                if block == k
-            ]
-            true = parts[k] if per_block else value.value
-            assert max(mine, default=0.0) <= true + 1e-9 * (1.0 + abs(true))
+        model = max(
+            [0.0, *(b + a @ v for b, a in zip(bundle._offsets, bundle._planes, strict=True))]
+        )
+        assert model <= value.value + 1e-9 * (1.0 + abs(value.value))
         # and so the bound of the reduced problem is one of the new problem
         assert after.lower_bound <= 0.5 * v @ v + value.value + 1e-9
     assert np.isfinite(before.lower_bound)
@@ -71,23 +61,19 @@ def test_shifted_planes_are_minorants(seed, per_block, with_prior):
 def test_the_products_of_a_shifted_bundle(seed):
     """A shifted bundle is the bundle of the shifted planes."""
     rng = np.random.default_rng(seed)
-    dim, blocks = 6, 2
+    dim = 6
     omega = SquaredNorm(nonnegative=np.array([0, 3])) if rng.random() < 0.7 else SquaredNorm()
-    one, two = Bundle(dim, blocks, regularizer=omega), Bundle(dim, blocks, regularizer=omega)
-    moves = [Cut(float(rng.normal()), rng.normal(size=dim)) for _ in range(blocks)]
+    one, two = Bundle(dim, regularizer=omega), Bundle(dim, regularizer=omega)
+    move = Cut(float(rng.normal()), rng.normal(size=dim))
     for _ in range(5):
-        cuts = [Cut(float(rng.uniform(0, 3)), rng.normal(size=dim)) for _ in range(blocks)]
-        one.add(cuts)
-        two.add(
-            [Cut(c.offset + m.offset, c.plane + m.plane) for c, m in zip(cuts, moves, strict=True)]
-        )
+        cut = Cut(float(rng.uniform(0, 3)), rng.normal(size=dim))
+        one.add([cut])
+        two.add([Cut(cut.offset + move.offset, cut.plane + move.plane)])
     one.solve(C=0.7)
-    one.shift(moves)
+    one.shift(move)
     a, b = one.solve(C=0.7), two.solve(C=0.7)
     assert a.lower_bound == pytest.approx(b.lower_bound, rel=1e-9, abs=1e-12)
     np.testing.assert_allclose(a.w, b.w, atol=1e-7)
-    with pytest.raises(ValueError, match="1 moves for a bundle of 2 blocks"):
-        one.shift(moves[:1])
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["rows", "wrong", "bags"]))
@@ -139,9 +125,7 @@ def by_example(sets):
     return np.split(state["alpha"], np.cumsum(state["counts"])[:-1])
 
 
-@pytest.mark.parametrize(
-    "solver", [DualCoordinate(), CuttingPlane(), CuttingPlane(slacks="blocks")]
-)
+@pytest.mark.parametrize("solver", [DualCoordinate(), CuttingPlane()])
 @pytest.mark.parametrize("make", [Rows, WrongRows])
 def test_a_step_after_a_move_agrees_with_a_cold_one(solver, make):
     rng = np.random.default_rng(3)

@@ -105,7 +105,7 @@ def test_feature_names(path):
         {"class_weight": "balanced", "fit_intercept": False, "n_jobs": 2, "verbose": 0},
         {"cost": np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])},
         {"cost": [[0, 1.5, 2], [1, 0, 1], [2, 1, 0]]},
-        {"solver": CuttingPlane(mu=1, max_planes=200, slacks="blocks"), "tol": RelativeGap(1e-2)},
+        {"solver": CuttingPlane(mu=1, max_planes=200), "tol": RelativeGap(1e-2)},
         {"tol": AbsoluteGap(0.5), "max_iter": 1000, "max_seconds": float("inf")},
         {"tol": RiskEpsilon(0.5), "penalize_intercept": False, "random_state": None},
         {"warm_start": True, "intercept_scaling": 2.5, "C": 3},

@@ -21,7 +21,7 @@ FITS = [
     RankSVM(pair_weight="difference", query_weight="equal", C=3),
     RankSVM(pair_weight=np.arange(9.0).reshape(3, 3)),
     RankSVM(pair_weight=[[0, 0, 0], [1, 0, 0], [2.5, 1, 0]]),
-    RankSVM(loss="ndcg", k=5, solver=CuttingPlane(slacks="blocks"), warm_start=True),
+    RankSVM(loss="ndcg", k=5, solver=CuttingPlane(), warm_start=True),
 ]
 
 

@@ -1,14 +1,13 @@
 """The bundle: cutting planes, their Gram matrix, and the reduced problem they define.
 
-For planes (a_j, b_j) in blocks k = 1..p, with the zero plane of each block,
+For planes (a_j, b_j), the first of them the zero plane,
 
-    primal   min over w of  Omega(w) + C sum_k max_{j in k} (b_j + <a_j, w>)
-    dual     max over alpha >= 0, sum_{j in k} alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha,
+    primal   min over w of  Omega(w) + C max_j (b_j + <a_j, w>)
+    dual     max over alpha >= 0, sum_j alpha_j = C  of  D(alpha) = <b, alpha> - 1/2 alpha' G alpha,
              w = - sum_j alpha_j a_j
 
 D(alpha) is a valid lower bound of F(w*) for every feasible alpha. Planes do not depend on C, so one bundle
-serves a whole regularization path. One block (p = 1) gives the 1-slack method; one block per shard gives the
-p-slack method.
+serves a whole regularization path.
 
 Free coordinates (see :mod:`maxmargin.core.regularizer`) add the equality constraints A' alpha = 0 to the
 dual. The proximal method of multipliers enforces them: with v the multiplier, repeat
@@ -21,7 +20,7 @@ solve.
 Coordinates constrained to be nonnegative turn 1/2 |u|^2 into 1/2 |primal(u)|^2; see
 :mod:`maxmargin.core.nonnegative`.
 
-Memory limit: when a block holds ``max_planes`` planes, idle planes are removed first. Then the planes with
+Memory limit: when a bundle holds ``max_planes`` planes, idle planes are removed first. Then the planes with
 the smallest positive alpha are merged into an aggregate, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j.
 This leaves D unchanged, so the lower bound never decreases. ``max_planes = 2`` keeps one aggregate and the
 newest plane, the variant for which Joachims, Finley and Yu prove convergence.
@@ -55,14 +54,12 @@ class Bundle:
     ----------
     dim : int
         Length of the planes.
-    n_blocks : int
-        Number of blocks, each with its own slack variable.
     base : float
-        Lower bound of the risk of every block: the offset of the zero planes.
+        Lower bound of the risk: the offset of the zero plane.
     regularizer : SquaredNorm
         The regularizer Omega.
     max_planes : int or None
-        Maximum number of planes per block, at least 2; None for no limit.
+        Maximum number of planes, at least 2; None for no limit.
     idle : int
         Drop planes whose multiplier was zero in this many consecutive solves.
 
@@ -80,7 +77,6 @@ class Bundle:
     def __init__(
         self,
         dim: int,
-        n_blocks: int = 1,
         *,
         base: float = 0.0,
         regularizer: SquaredNorm | None = None,
@@ -89,11 +85,10 @@ class Bundle:
     ) -> None:
         if max_planes is not None and max_planes < 2:
             raise ValueError(
-                f"max_planes={max_planes}: a bundle must hold at least 2 planes per block, "
-                "one aggregate and the newest."
+                f"max_planes={max_planes}: a bundle must hold at least 2 planes, one aggregate "
+                "and the newest."
             )
         self.dim = dim
-        self.n_blocks = n_blocks
         self.base = base
         self.regularizer = regularizer or SquaredNorm()
         self.max_planes = max_planes
@@ -104,7 +99,7 @@ class Bundle:
         self._idle_for: list[int] = []
         self._free_parts: list[Array] = []
         self._v: Array = np.zeros(len(self.regularizer.free))
-        self._qp = SimplexQP(n_blocks)
+        self._qp = SimplexQP(1)
         self._tau = 0.0
         signed = self.regularizer.nonnegative
         self._signed = SignedPart(signed, self.regularizer.floors) if len(signed) else None
@@ -138,15 +133,13 @@ class Bundle:
         self.regularizer = regularizer
 
     def add(self, cuts: Sequence[Cut]) -> None:
-        """Add one cut per block."""
-        if len(cuts) != self.n_blocks:
-            raise ValueError(f"{len(cuts)} cuts for a bundle of {self.n_blocks} blocks.")
-        for block, cut in enumerate(cuts):
+        """Add cuts of the whole risk, one after the other."""
+        for cut in cuts:
             if self.max_planes is not None:
-                self._make_room(block, self.max_planes)
-            self._append(cut, block)
+                self._make_room(self.max_planes)
+            self._append(cut)
 
-    def _append(self, cut: Cut, block: int) -> None:
+    def _append(self, cut: Cut) -> None:
         plane = cut.plane
         dense = plane.to_dense() if isinstance(plane, SparseVector) else plane
         dense = self.regularizer.penalized(dense)
@@ -154,11 +147,11 @@ class Bundle:
             dense = dense.copy()
             dense[self._signed.indices] = 0.0
         row = np.zeros(self._qp.size + 1)
-        row[self.n_blocks : -1] = [dot(other, dense) for other in self._planes]
+        row[1:-1] = [dot(other, dense) for other in self._planes]
         row[-1] = dot(plane, dense)
         if self._signed is not None:
             part = entries(plane, self._signed.indices)
-            row[self.n_blocks :] = self._signed.append(part, row[self.n_blocks :])
+            row[1:] = self._signed.append(part, row[1:])
         if len(self.regularizer.free):
             # Terms that cancel (balanced classes at w = 0) leave rounding errors, which are set to zero here.
             # The lower bound is computed from the plane itself, so it accounts for them.
@@ -166,28 +159,25 @@ class Bundle:
             part = np.where(np.abs(part) <= 1e-12 * abs(cut.offset), 0.0, part)
             parts = np.array([*self._free_parts, part])
             # the Gram matrix of the penalized coordinates, plus tau times that of the free ones
-            row[self.n_blocks :] += self._tau * (parts @ part)
+            row[1:] += self._tau * (parts @ part)
             self._free_parts.append(part)
         self._planes.append(plane)
         self._offsets.append(cut.offset)
         self._errors.append(cut.error)
         self._idle_for.append(0)
-        self._qp.append(row, block)
+        self._qp.append(row, 0)
 
-    def shift(self, moves: Sequence[Cut]) -> None:
-        """Add ``moves[k]`` to every plane of block k. Multipliers and zero planes do not change.
+    def shift(self, move: Cut) -> None:
+        """Add ``move`` to every plane. Multipliers and the zero plane do not change.
 
         The Gram matrix is recomputed: corrections would accumulate rounding errors over many shifts.
         """
-        if len(moves) != self.n_blocks:
-            raise ValueError(f"{len(moves)} moves for a bundle of {self.n_blocks} blocks.")
-        blocks, beta = self._qp.block[self.n_blocks :].copy(), self._qp.beta.copy()
+        beta = self._qp.beta.copy()
         planes, offsets, ages = self._planes, self._offsets, self._idle_for
         errors = self._errors
         self._keep(np.zeros(len(planes), dtype=bool))
-        for plane, offset, error, block in zip(planes, offsets, errors, blocks, strict=True):
-            moved = Cut(offset, plane, error) + moves[block]
-            self._append(moved, int(block))
+        for plane, offset, error in zip(planes, offsets, errors, strict=True):
+            self._append(Cut(offset, plane, error) + move)
         self._idle_for = ages
         self._qp.move(beta)
         if self._signed is not None:  # the point moved, so other coordinates may be clipped
@@ -195,19 +185,16 @@ class Bundle:
 
     def value(self, w: Array) -> float:
         """The model's risk at any ``w``, by a pass over the planes: never above the true risk."""
-        top: Array = np.full(self.n_blocks, float(self.base))
         values = [b + dot(a, w) for a, b in zip(self._planes, self._offsets, strict=True)]
-        np.maximum.at(top, self._qp.block[self.n_blocks :], values)
-        return float(top.sum())
+        return max([float(self.base), *values])
 
     def value_error(self, w: Array) -> float:
         """Bound on the rounding error of :meth:`value`."""
-        return self.n_blocks * max(self._errors, default=0.0) * (1.0 + float(np.linalg.norm(w)))
+        return max(self._errors, default=0.0) * (1.0 + float(np.linalg.norm(w)))
 
     def state(self) -> dict[str, Any]:
         """The state from which :meth:`from_state` continues. Planes are not copied: they never change."""
         return {
-            "n_blocks": self.n_blocks,
             "base": self.base,
             "max_planes": self.max_planes,
             "idle": self.idle,
@@ -215,7 +202,6 @@ class Bundle:
             "offsets": np.array(self._offsets),
             "errors": np.array(self._errors),
             "ages": np.array(self._idle_for, dtype=np.int64),
-            "blocks": self._qp.block[self.n_blocks :].copy(),
             "beta": self._qp.beta.copy(),
             "v": self._v.copy(),
             "tau": self._tau,
@@ -224,68 +210,62 @@ class Bundle:
     @classmethod
     def from_state(cls, dim: int, regularizer: SquaredNorm, state: dict[str, Any]) -> Self:
         """Rebuild a bundle from :meth:`state`; the Gram matrix is recomputed."""
-        names = ("n_blocks", "base", "max_planes", "idle", "tau", "planes", "blocks", "beta")
-        n_blocks, base, most, idle, tau, planes, blocks, beta = stored.entries(state, *names)
+        names = ("base", "max_planes", "idle", "tau", "planes", "beta")
+        base, most, idle, tau, planes, beta = stored.entries(state, *names)
         offsets, errors, ages, v = stored.entries(state, "offsets", "errors", "ages", "v")
         m = len(planes)
-        # every block has a multiplier, so there cannot be more blocks than multipliers
-        n_blocks = stored.count(n_blocks, "the number of blocks", 1, len(beta))
         bundle = cls(
             dim,
-            n_blocks,
             base=stored.number(base, "the lower bound of a bundle"),
             regularizer=regularizer,
             max_planes=None if most is None else stored.count(most, "the room for planes"),
             idle=stored.count(idle, "the age at which planes are dropped"),
         )
         bundle._tau = stored.number(tau, "the penalty of free weights", 0.0)
-        blocks = stored.integers(blocks, "the blocks of planes", (m,), below=n_blocks)
         offsets = stored.floats(offsets, "the offsets of planes", (m,))
         errors = stored.floats(errors, "the errors of planes", (m,))
         for j, plane in enumerate(planes):
-            bundle._append(Cut(float(offsets[j]), plane, float(errors[j])), int(blocks[j]))
+            bundle._append(Cut(float(offsets[j]), plane, float(errors[j])))
         bundle._idle_for = stored.integers(ages, "the ages of planes", (m,)).tolist()
         bundle._v = stored.floats(
             v, "the multipliers of free weights", (len(regularizer.free),)
         ).copy()
-        bundle._qp.move(stored.floats(beta, "the multipliers", (n_blocks + m,)))
+        bundle._qp.move(stored.floats(beta, "the multipliers", (1 + m,)))
         if bundle._signed is not None:
             bundle._signed.is_stale = True
         return bundle
 
-    def _make_room(self, block: int, limit: int) -> None:
-        members = np.flatnonzero(self._qp.block[self.n_blocks :] == block)
-        excess = len(members) + 1 - limit
+    def _make_room(self, limit: int) -> None:
+        excess = len(self) + 1 - limit
         if excess <= 0:
             return
-        beta = self._qp.beta[self.n_blocks :]
-        idle = [j for j in members if beta[j] == 0.0]
+        beta = self._qp.beta[1:]
+        idle = [j for j in range(len(self)) if beta[j] == 0.0]
         idle.sort(key=lambda j: -self._idle_for[j])
         if idle:
             kept = np.ones(len(self._planes), dtype=bool)
             kept[idle[:excess]] = False
             self._keep(kept)
-            self._make_room(block, limit)
+            self._make_room(limit)
             return
-        order = members[np.argsort(beta[members], kind="stable")]
-        self._fold(order[: excess + 1], block)
+        self._fold(np.argsort(beta, kind="stable")[: excess + 1])
 
-    def _fold(self, which: IntArray, block: int) -> None:
+    def _fold(self, which: IntArray) -> None:
         """Replace planes by their average, weighted by beta. The dual value does not change."""
-        beta = self._qp.beta[self.n_blocks :][which].copy()
+        beta = self._qp.beta[1:][which].copy()
         total = float(beta.sum())
         cuts = [Cut(self._offsets[j], self._planes[j], self._errors[j]) for j in which]
         merged = average(cuts, beta / total, self.dim)
         keep = np.ones(len(self._planes), dtype=bool)
         keep[which] = False
         self._keep(keep)
-        self._append(merged, block)
+        self._append(merged)
         point = self._qp.beta.copy()
         point[-1] = total
         self._qp.move(point)
 
     def _keep(self, mask: np.ndarray) -> None:
-        self._qp.keep(np.concatenate([np.ones(self.n_blocks, dtype=bool), mask]))
+        self._qp.keep(np.concatenate([[True], mask]))
         kept = np.flatnonzero(mask)
         self._planes = [self._planes[j] for j in kept]
         self._offsets = [self._offsets[j] for j in kept]
@@ -310,8 +290,7 @@ class Bundle:
         ``precise`` solves small bundles without the Gram matrix, which loses digits
         (:mod:`maxmargin.core.dense_qp`).
         """
-        p = self.n_blocks
-        offsets = np.array([self.base] * p + self._offsets)
+        offsets = np.array([self.base, *self._offsets])
         # the QP is scaled by C^2; its rounding errors limit the attainable tolerance
         scaled_tol = max(tol / C / C, 1e-15 * float(np.abs(offsets).max()) / C)
         free = len(self.regularizer.free) > 0 and len(self._planes) > 0
@@ -323,18 +302,18 @@ class Bundle:
         else:
             self._solve_by_signs(self._signed, C, offsets, scaled_tol)
         beta = self._qp.beta if dense is None else dense.beta
-        alpha = C * beta[p:]
+        alpha = C * beta[1:]
         u = -combine(alpha, self._planes, self.dim)
         w = self.regularizer.primal(u)
         support = np.flatnonzero(alpha)
         dual = DualPoint(
             tuple(self._planes[j] for j in support),
-            offsets[p:][support],
+            offsets[1:][support],
             alpha[support],
-            self.base * C * float(beta[:p].sum()),
+            self.base * C * float(beta[0]),
             float(np.array(self._errors)[support] @ alpha[support]),
         )
-        lower = dual.base + float(offsets[p:] @ alpha) - self.regularizer.conjugate(u, w)
+        lower = dual.base + float(offsets[1:] @ alpha) - self.regularizer.conjugate(u, w)
         if attained is not None:
             lost = dual.error * (1.0 + self.regularizer.radius(attained.upper))
             lower -= correction(lost, attained.negligible)
@@ -357,7 +336,7 @@ class Bundle:
     def _solve_densely(self, C: float, offsets: Array) -> DenseSolution | None:
         """Solve by an interior-point method; return None if the bundle is too large."""
         # other regularizers define their own inner product
-        if type(self.regularizer) is not SquaredNorm or self.n_blocks > 1:
+        if type(self.regularizer) is not SquaredNorm:
             return None
         found = solve_planes(self._planes, offsets, C, self.regularizer, self.dim)
         if found is not None:
@@ -374,20 +353,20 @@ class Bundle:
 
     def _solve_by_signs(self, signed: SignedPart, C: float, offsets: Array, tol: float) -> None:
         """Solve with nonnegative coordinates; see :mod:`maxmargin.core.nonnegative`."""
-        p, qp = self.n_blocks, self._qp
+        qp = self._qp
         if signed.is_stale:
-            signed.clip_at(qp.beta[p:], C)
+            signed.clip_at(qp.beta[1:], C)
             qp.replace_gram(self._gram(signed))
         for _ in range(MAX_SIGN_ROUNDS):
             before = qp.beta.copy()
             shown = offsets
             if self.regularizer.floor is not None:
-                shown = np.concatenate([offsets[:p], offsets[p:] + signed.clipped_values()])
+                shown = np.concatenate([offsets[:1], offsets[1:] + signed.clipped_values()])
             self._maximize(C, shown, tol)
-            c = offsets[p:] / C
+            c = offsets[1:] / C
             if self._free_parts:  # the Lagrangian: the previous point may violate the equalities
                 c = c + np.array(self._free_parts) @ self._v / C
-            step, clipped, outlook = signed.search(c, before[p:], qp.beta[p:], C)
+            step, clipped, outlook = signed.search(c, before[1:], qp.beta[1:], C)
             if step < 1.0:
                 qp.move(before + step * (qp.beta - before))
             unchanged = np.array_equal(clipped, signed.clipped)
@@ -410,27 +389,25 @@ class Bundle:
 
         With sign constraints the Gram matrix may be that of other signs, so a pass is made then.
         """
-        p, qp = self.n_blocks, self._qp
+        qp = self._qp
         by_pass = by_pass or self._signed is not None
         if by_pass:
             values = offsets.copy()
-            values[p:] += [dot(plane, w) for plane in self._planes]
+            values[1:] += [dot(plane, w) for plane in self._planes]
         else:
             values = offsets - C * (qp.gram @ qp.beta)
         if self._free_parts and not by_pass:
             parts = np.array(self._free_parts)
-            residual = parts.T @ qp.beta[p:]
-            values[p:] += parts @ (self._v + C * self._tau * residual)
-        total = np.full(p, -np.inf)
-        np.maximum.at(total, qp.block, values)
-        return float(total.sum())
+            residual = parts.T @ qp.beta[1:]
+            values[1:] += parts @ (self._v + C * self._tau * residual)
+        return float(values.max())
 
     def _choose_tau(self, C: float, parts: Array) -> None:
         """Choose tau large compared with the planes' curvature, and large enough to move v by 1."""
         squares = np.einsum("ij,ij->i", parts, parts)
         if not squares.any():
             return
-        own = np.diagonal(self._qp.gram)[self.n_blocks :] - self._tau * squares
+        own = np.diagonal(self._qp.gram)[1:] - self._tau * squares
         wanted = max(
             1e3 * float(own.max()) / float(squares.max()), 1.0 / (C * squares.max() ** 0.5)
         )
@@ -439,15 +416,15 @@ class Bundle:
             self._tau = wanted
 
     def _solve_with_multipliers(self, C: float, offsets: Array, tol: float) -> None:
-        p, bound = self.n_blocks, self.regularizer.free_bound
+        bound = self.regularizer.free_bound
         parts = np.array(self._free_parts)
         self._choose_tau(C, parts)
         last = np.inf
         for _ in range(MAX_MULTIPLIER_ROUNDS):
             shifted = offsets.copy()
-            shifted[p:] += parts @ self._v
+            shifted[1:] += parts @ self._v
             self._qp.solve(shifted / C, tol)
-            residual = C * (parts.T @ self._qp.beta[p:])
+            residual = C * (parts.T @ self._qp.beta[1:])
             self._v = np.clip(self._v - self._tau * residual, -bound, bound)
             size = float(np.abs(residual).sum())
             if size * bound <= max(tol * C * C, 1e-14 * float(np.abs(offsets).max()) * C):

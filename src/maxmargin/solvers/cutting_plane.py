@@ -1,4 +1,4 @@
-"""Cutting planes: plain (CPA) and optimized (OCA), one slack or one per block, in one loop.
+"""Cutting planes: plain (CPA) and optimized (OCA), with one slack, in one loop.
 
     minimize  F(w) = Omega(w) + C R(w)
 
@@ -30,11 +30,11 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, moves_along_lines
 from maxmargin.core.contract.requests import (
-    Cuts,
     Evaluate,
     Report,
     Request,
     Steps,
+    TakeCut,
     Toward,
 )
 from maxmargin.core.cut import Cut
@@ -48,7 +48,7 @@ from maxmargin.solvers.requirements import Needs
 MEMORY = 2**31
 #: moves along lines after which the incumbent's scores are computed anew (they drift by rounding)
 REFRESH_AFTER, REFRESH_AFTER_FEW = 25, 4
-#: minimum number of planes kept per block
+#: minimum number of planes kept
 FEW_PLANES = 8
 #: the default mu: the geometric mean of this and the last step, within these bounds
 MU, MU_BOUNDS = 0.1, (0.01, 0.3)
@@ -77,11 +77,8 @@ class CuttingPlane:
         far away says little about the neighborhood of the best point.
     line_search : bool, default True
         Exact line search (OCA); False is the plain cutting-plane algorithm.
-    slacks : {"one", "blocks"}, default "one"
-        One slack for the whole risk, or one per block (shard). Blocks need fewer passes on hard problems and
-        solve a larger reduced problem.
     max_planes : int, optional
-        Maximum number of planes per block. Surplus planes are merged into an aggregate, so the lower bound
+        Maximum number of planes. Surplus planes are merged into an aggregate, so the lower bound
         never decreases. The default keeps what fits into 2 GB (all planes for most problems), and at least 8.
     idle : int, default 50
         Planes inactive in this many consecutive reduced problems are dropped.
@@ -115,7 +112,6 @@ class CuttingPlane:
 
     mu: float | None = None
     line_search: bool = True
-    slacks: Literal["one", "blocks"] = "one"
     max_planes: int | None = None
     idle: int = 50
     space: Literal["features", "rows"] = "features"
@@ -126,12 +122,8 @@ class CuttingPlane:
     def __post_init__(self) -> None:
         if self.mu is not None and not 0.0 < self.mu <= 1.0:
             raise ValueError(f"mu={self.mu!r}: it must be in (0, 1].")
-        if self.slacks not in ("one", "blocks"):
-            raise ValueError(f"slacks={self.slacks!r}: use 'one' or 'blocks'.")
         if self.space not in ("features", "rows"):
             raise ValueError(f"space={self.space!r}: use 'features' or 'rows'.")
-        if self.space == "rows" and self.slacks != "one":
-            raise ValueError("space='rows' requires slacks='one'.")
         size = self.cache_size
         if size is not None and (not isinstance(size, Integral) or size < 1):
             raise ValueError(
@@ -156,11 +148,11 @@ class CuttingPlane:
         for_lines = self.line_search and problem.n_examples >= CACHED_LINES
         return for_lines or self.cache_size is not None or problem.cache_saves
 
-    def _planes_that_fit(self, first: list[Cut]) -> int:
-        """Planes per block that fit into memory, estimated from the first ones."""
+    def _planes_that_fit(self, first: Cut) -> int:
+        """Planes that fit into memory, estimated from the first one."""
         if self.max_planes is not None:
             return self.max_planes
-        return max(FEW_PLANES, MEMORY // max(1, sum(n_bytes(cut.plane) for cut in first)))
+        return max(FEW_PLANES, MEMORY // max(1, n_bytes(first.plane)))
 
     def steps(self, problem: Problem, state: SolverState) -> Steps:
         """The loop."""
@@ -169,7 +161,7 @@ class CuttingPlane:
     def within(self, problem: Problem, state: SolverState, budget: float) -> Steps:
         """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left."""
         C, omega = problem.C, problem.regularizer
-        per_block, cached = self.slacks == "blocks", self._caches(problem)
+        cached = self._caches(problem)
         place = state.take_position("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
@@ -227,9 +219,9 @@ class CuttingPlane:
                 at = yield Evaluate(incumbent.best.w)
                 state.offer(at.w, omega.value(at.w) + C * at.upper, _objective(problem, at))
                 incumbent.best, incumbent.moves = (yield Evaluate(at.w, exact=False)), 0
-            cuts: list[Cut] = yield Cuts(at, per_block, trial, solution.model)
+            cut: Cut = yield TakeCut(at, trial, solution.model)
             del at, trial
-            bundle.add(cuts)
+            bundle.add([cut])
             asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
             if state.met(problem):
                 state.stop = "gap"
@@ -246,23 +238,21 @@ class CuttingPlane:
         self, problem: Problem, state: SolverState, first: Evaluation, *, resumed: bool
     ) -> Generator[Request, Any, Bundle]:
         """The initial bundle: planes of another C or of a checkpoint, the first cut, and planes of duals."""
-        per_block, omega = self.slacks == "blocks", problem.regularizer
-        n_blocks = problem.n_blocks if per_block else 1
-        cuts: list[Cut] = yield Cuts(first, per_block)
+        omega = problem.regularizer
+        cut: Cut = yield TakeCut(first)
         bundle = state.memory
         if not isinstance(bundle, Bundle):
             bundle = state.memory = Bundle(
                 problem.dim,
-                n_blocks,
-                base=problem.base if per_block else problem.base * problem.n_blocks,
+                base=problem.base * problem.n_blocks,
                 regularizer=omega,
-                max_planes=self._planes_that_fit(cuts),
+                max_planes=self._planes_that_fit(cut),
                 idle=self.idle,
             )
         # kept planes may come from another C, with another bound of free coordinates
         bundle.take_over(omega)
-        bundle.add(cuts)
-        if n_blocks == 1 and not resumed:  # what a dual method proved before, as one plane
+        bundle.add([cut])
+        if not resumed:  # what a dual method proved before, as one plane
             for duals in state.duals.values():
                 duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
                 bundle.add([duals.aggregate()])

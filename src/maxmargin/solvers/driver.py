@@ -60,10 +60,10 @@ def _offered(capability: T | None, risk: Risk, what: str) -> T:
     return capability
 
 
-def _cuts(request: ask.Cuts) -> list[Cut]:
+def _cut(request: ask.TakeCut) -> Cut:
     if request.draw is not None:
-        return [cast(SampledEvaluation, request.at).sampled_cut(request.draw, request.whole)]
-    return request.at.cuts() if request.per_block else [request.at.cut()]
+        return cast(SampledEvaluation, request.at).sampled_cut(request.draw, request.whole)
+    return request.at.cut()
 
 
 @dataclass(slots=True, eq=False)
@@ -144,8 +144,8 @@ class Driver:
                 answer, what = a.slopes(b, ts), "line_search"
             case ask.Breakpoints(a, b, lo, hi, limit):
                 answer, what = a.breakpoints(b, lo, hi, limit), "line_search"
-            case ask.Cuts():
-                answer, what = _cuts(request), "plane"
+            case ask.TakeCut():
+                answer, what = _cut(request), "plane"
             case ask.Extend(size, seed, held):
                 growing = _offered(self.risk.offers.growing, self.risk, "a growing set of examples")
                 answer, what = growing.extend(size, seed, held), "oracle"

@@ -49,9 +49,8 @@ def check_answer(request: ask.Request, answer: Any) -> None:
         case ask.Confirm():
             require_finite(answer[0])
             require_numbers(upper_bound=answer[1])
-        case ask.Cuts():
-            for cut in answer:
-                _check_cut(cut)
+        case ask.TakeCut():
+            _check_cut(answer)
         case ask.Slopes():
             require_numbers(slope=_any_nan(answer))
         case ask.Breakpoints():

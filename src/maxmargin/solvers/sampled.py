@@ -32,12 +32,12 @@ import numpy as np
 
 from maxmargin.core.contract.evaluation import moves_along_lines
 from maxmargin.core.contract.requests import (
-    Cuts,
     Evaluate,
     Extend,
     Report,
     Request,
     Steps,
+    TakeCut,
     Toward,
 )
 from maxmargin.core.cut import Cut
@@ -123,7 +123,6 @@ class SampledCuts:
         slots = problem.dim - len(omega.free)
         bundle = state.memory = SampledBundle(
             problem.dim,
-            1,
             base=problem.base * problem.n_blocks,
             regularizer=omega,
             max_planes=max(2, min(slots - 16, 4 * slots // 5)),
@@ -149,7 +148,7 @@ class SampledCuts:
                 request = loop.send(answer)
             except StopIteration:
                 break
-            if isinstance(request, Cuts):
+            if isinstance(request, TakeCut):
                 bundle.reduced = state.lower
                 answer = yield from self._drawn(request, epsilon, rng)
             else:
@@ -160,16 +159,16 @@ class SampledCuts:
             state.stop = "sampled"
 
     def _drawn(
-        self, wanted: Cuts, epsilon: float, rng: np.random.Generator
-    ) -> Generator[Request, Any, list[Cut]]:
+        self, wanted: TakeCut, epsilon: float, rng: np.random.Generator
+    ) -> Generator[Request, Any, Cut]:
         """The sampled cut."""
         at: Any = wanted.at
         first = wanted.trial is None
         trial: Any = at if first else wanted.trial
         above = -np.inf if first else wanted.model + epsilon
         draw = violated_sample(at.terms(trial), self.n_drawn, above, rng)
-        cuts: list[Cut] = yield Cuts(at, False, draw=draw)
-        return cuts
+        cut: Cut = yield TakeCut(at, draw=draw)
+        return cut
 
     # -- constant time ---------------------------------------------------------------------------------
 
@@ -199,7 +198,7 @@ class SampledCuts:
                 del best
             else:
                 state.w = w
-            (cut,) = yield Cuts(at, False, draw=Draw(drawn, np.ones(len(drawn))), whole=False)
+            cut = yield TakeCut(at, draw=Draw(drawn, np.ones(len(drawn))), whole=False)
             del at, trial
             bundle.add([cut])
             solution = bundle.solve(C, QP_EFFORT * C * epsilon)

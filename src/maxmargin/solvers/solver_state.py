@@ -223,10 +223,7 @@ def _read_memory(memory: Any, risk: Risk, problem: Problem) -> Any:
     if kind != "bundle":
         return _read_sets(memory, risk, problem)
     vectors = [_read_vector(plane, dim) for plane in entries(memory, "planes")[0]]
-    bundle = Bundle.from_state(dim, problem.regularizer, {**memory, "planes": vectors})
-    if bundle.n_blocks not in (1, problem.n_blocks):
-        raise ValueError(f"planes of {bundle.n_blocks} blocks")
-    return bundle
+    return Bundle.from_state(dim, problem.regularizer, {**memory, "planes": vectors})
 
 
 def _read_sets(kept: Any, risk: Risk, problem: Problem) -> WorkingSets:

@@ -38,9 +38,6 @@ class Evaluation(Protocol):
     def cut(self) -> Cut:
         """The cut that is tight at ``w``."""
 
-    def cuts(self) -> list[Cut]:
-        """The same cut as one part per block; the parts sum to :meth:`cut`."""
-
 
 @runtime_checkable
 class LineEvaluation(Evaluation, Protocol):

@@ -65,15 +65,14 @@ class Breakpoints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
-    """The cut at an evaluated point, one per block if asked. Answer: a list of cuts.
+class TakeCut:
+    """The cut at an evaluated point.
 
     ``trial`` solves the reduced problem, and ``model`` is the model's risk there: for whoever draws cuts
     from some of the examples. ``draw``: one cut made of these examples (of a SampledEvaluation), as a new
     plane; its offset, and the plane in free coordinates, are those of all examples if ``whole``."""
 
     at: Evaluation
-    per_block: bool
     trial: Evaluation | None = None
     model: float = float("nan")
     draw: Draw | None = None
@@ -176,7 +175,7 @@ Request: TypeAlias = (
     | Toward
     | Slopes
     | Breakpoints
-    | Cuts
+    | TakeCut
     | Extend
     | Open
     | Sweep

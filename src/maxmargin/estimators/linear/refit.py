@@ -36,7 +36,7 @@ class StoredBundles:
 def keep_planes(estimator: Any, X: Any, results: list[SolveResult]) -> StoredBundles | None:
     """State for the next fit; None unless the data set can tell whether it has only grown."""
     bundles = [r.dual for r in results]
-    whole = all(isinstance(b, Bundle) and b.n_blocks == 1 for b in bundles)
+    whole = all(isinstance(b, Bundle) for b in bundles)
     # an interrupt may have come in the middle of a change
     interrupted = any(r.stop_reason == "interrupted" for r in results)
     problem = _problem(estimator) if hasattr(X, "extends") else None
@@ -73,7 +73,7 @@ def grow(
         return None
     if risk.n_examples > kept.n_rows:
         later = build([(kept.n_rows, risk.n_examples)])
-        bundle.shift([later.evaluate(w).cut()])
+        bundle.shift(later.evaluate(w).cut())
     return bundle
 
 

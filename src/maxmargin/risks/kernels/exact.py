@@ -65,10 +65,6 @@ class ExactKernelEvaluation:
             "KernelRisk has no cuts: solve it with solvers.KernelBlocks(), or use a kernel feature map."
         )
 
-    def cuts(self) -> list[Any]:
-        """See :meth:`cut`."""
-        return [self.cut()]
-
 
 class KernelRisk:
     """A loss of functions of a kernel.

@@ -302,10 +302,6 @@ class DrawnEvaluation:
         n = len(self.values)
         return self._risk.sampled_cut(self, Draw(np.arange(n), np.ones(n)))
 
-    def cuts(self) -> list[Cut]:
-        """The cut as the only block."""
-        return [self.cut()]
-
 
 def _len(part: slice) -> int:
     return int(part.stop - part.start)

@@ -263,10 +263,6 @@ class PinnedEvaluation:
         cut: Cut = self.ask_cut()
         return _thin(cut)
 
-    def cuts(self) -> list[Cut]:
-        """One part per shard."""
-        return [_thin(part) for part in self.ask_cut(gather=True)]
-
     def ask_cut(self, *, gather: bool = False) -> Any:
         """The sum of the shards' cuts, or a list of all of them."""
         if self._line is not None:

@@ -60,10 +60,6 @@ class MappedEvaluation:
         """The cut that is tight here."""
         return self._weights.pull_cut(self.inner.cut())
 
-    def cuts(self) -> list[Cut]:
-        """One part per block."""
-        return [self._weights.pull_cut(cut) for cut in self.inner.cuts()]
-
 
 class MappedLine(MappedEvaluation):
     """See :class:`maxmargin.core.LineEvaluation`."""

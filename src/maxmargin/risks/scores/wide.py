@@ -295,10 +295,6 @@ class _SpanEvaluation(PinnedEvaluation):
         """The cut that is tight here."""
         return self._span.cut_at(self.w)
 
-    def cuts(self) -> list[Cut]:
-        """Not supported: one slack per shard would need one product each."""
-        raise TypeError("space='rows' requires slacks='one'.")
-
 
 def _one_plane(dual: DualPoint, total: Vector) -> DualPoint:
     return DualPoint((total,), np.array([float(dual.offsets @ dual.alpha)]), np.ones(1), dual.base)

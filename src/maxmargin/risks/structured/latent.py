@@ -26,7 +26,6 @@ their true output, cannot be moved at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -276,25 +275,20 @@ class CompletedRisk(TaskRisk):
         if isinstance(memory, Bundle):
             if task.wrong_only:
                 return other, None
-            memory.shift(self._moves(held, other, changed, memory.n_blocks))
+            memory.shift(self._move(held, other, changed))
             return other, memory
         if isinstance(memory, MovableSets):
             return other, memory.moved_to(other.examples, changed, task.wrong_only)
         return other, None
 
-    def _moves(
-        self, held: PlainLatentExamples, other: CompletedRisk, changed: IntArray, n_blocks: int
-    ) -> list[Cut]:
-        """The move of the summed planes of every block."""
+    def _move(self, held: PlainLatentExamples, other: CompletedRisk, changed: IntArray) -> Cut:
+        """The move of the summed planes."""
         weight_map: WeightMap | None = self._options["weight_map"]
-        cuts = []
-        for lo, hi in pairwise(self._bounds) if n_blocks > 1 else [(0, self.n_examples)]:
-            plane, offset = np.zeros(self.dim), 0.0
-            for i in changed[(changed >= lo) & (changed < hi)]:
-                d = held.moved(int(i), Completed(self._made_of[2][i], other.latent[i]))
-                if weight_map is not None:
-                    share, d = weight_map.split(d)
-                    offset += self._weights[i] * share
-                add_scaled(plane, float(self._weights[i]), d)
-            cuts.append(Cut(offset, sparsify(plane)))
-        return cuts
+        plane, offset = np.zeros(self.dim), 0.0
+        for i in changed:
+            d = held.moved(int(i), Completed(self._made_of[2][i], other.latent[i]))
+            if weight_map is not None:
+                share, d = weight_map.split(d)
+                offset += self._weights[i] * share
+            add_scaled(plane, float(self._weights[i]), d)
+        return Cut(offset, sparsify(plane))

@@ -28,7 +28,7 @@ from maxmargin.core.contract.examples import (
 )
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.contract.working_sets import WorkingSets
-from maxmargin.core.cut import Cut, add_cuts
+from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine, Handle, SerialEngine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray, frozen
@@ -109,20 +109,13 @@ class TaskEvaluation:
         self.w = w
         self._engine, self._at = engine, at  # arguments of TaskShard.cut_at
         self.value, self.upper = values
-        self._cuts: list[Cut] | None = None
         self._cut: Cut | None = None
 
     def cut(self) -> Cut:
         """The cut that is tight here."""
-        if self._cut is None and self._cuts is None:
+        if self._cut is None:
             self._cut = self._engine.reduce(TaskShard.cut_at, *self._at)
-        return self._cut or add_cuts(self.cuts())
-
-    def cuts(self) -> list[Cut]:
-        """One part per shard."""
-        if self._cuts is None:
-            self._cuts = self._engine.gather(TaskShard.cut_at, *self._at)
-        return self._cuts
+        return self._cut
 
 
 class TaskRisk:
