@@ -20,6 +20,7 @@ LOSSES: dict[str, ScoreLoss] = {
     "logistic": Logistic(),
     "multinomial": Multinomial(4),
     "one-vs-rest": OneVsRestSquaredHinge(4),
+    "weighted classes": OneVsRestSquaredHinge(4, factors=np.array([2.0, 0.5, 1.0, 0.0])),
     "squared hinge": SquaredHinge(),
 }
 TOGETHER = {"logistic": "multinomial", "squared_hinge": "ovr"}
@@ -134,10 +135,12 @@ def test_values_and_slopes_agree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     K = int(rng.integers(2, 7))
     labels = rng.integers(0, K, int(rng.integers(1, 30)))
-    check_loss(OneVsRestSquaredHinge(K, rng.choice([1.0, 0.3])), labels, random_state=seed)
+    factors = None if seed % 2 else rng.choice([0.0, 0.5, 1.0, 3.0], K)
+    loss = OneVsRestSquaredHinge(K, rng.choice([1.0, 0.3]), factors)
+    check_loss(loss, labels, random_state=seed)
 
 
-@pytest.mark.parametrize("name", ["multinomial", "one-vs-rest", "squared hinge"])
+@pytest.mark.parametrize("name", ["multinomial", "weighted classes", "squared hinge"])
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
 @pytest.mark.parametrize("n", [150, 4000])
 def test_exact_steps_find_the_optimum_of_quasi_newton_steps(name: str, C: float, n: int) -> None:
@@ -162,3 +165,49 @@ def test_exact_steps_find_the_optimum_of_quasi_newton_steps(name: str, C: float,
     (lower, upper), (other_lower, other_upper) = found
     assert max(lower, other_lower) <= min(upper, other_upper)
     assert upper - lower <= 1.01e-3 * upper
+
+
+@pytest.mark.parametrize("class_weight", [{0: 3.0, 2: 0.2}, "balanced"])
+def test_weighted_classes_are_one_problem_with_the_sum_of_its_objectives(class_weight: Any) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 6))
+    y = (X @ rng.normal(size=(6, 3)) + rng.normal(size=(200, 3))).argmax(axis=1)
+    weight = rng.random(200)
+    svc = LinearSVC(C=2.0, class_weight=class_weight, tol=1e-9)
+    whole = svc.fit(X, y, sample_weight=weight)
+    assert {record["method"] for record in whole.history_} == {"quasi-newton"}
+    factor = np.bincount(y, minlength=3)
+    factor = 200 / (3 * factor) if class_weight == "balanced" else np.array([3.0, 1.0, 0.2])
+    F = 0.0
+    for k in range(3):
+        sign = np.where(y == k, 1.0, -1.0)
+        c = 2.0 * weight * np.where(y == k, factor[k], 1.0)
+        short = np.maximum(0.0, 1.0 - sign * (X @ whole.coef_[k] + whole.intercept_[k]))
+        F += 0.5 * (whole.coef_[k] @ whole.coef_[k] + whole.intercept_[k] ** 2) + c @ short**2
+    assert whole.objective_ == pytest.approx(F, rel=1e-12)
+    apart = LinearSVC(C=2.0, class_weight=class_weight, tol=1e-9, solver=Newton())
+    assert apart.fit(X, y, sample_weight=weight).objective_ == pytest.approx(F, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "one-vs-rest"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_path_continues_on_the_line_through_its_last_solutions(name: str, exact: bool) -> None:
+    risk, steps, begun = problem(name), {}, QuasiNewton(problem(name).rows, 0.1, SquaredNorm())
+    for C in (0.1, 0.2, 0.4, 0.8, 1.6):
+        for path in (True, False):
+            duals = begun if path else QuasiNewton(risk.rows, C, SquaredNorm())
+            if not exact:
+                duals._exact = None
+            if path and C > 0.1:
+                duals.rescale(C, SquaredNorm())
+            else:
+                duals.start_at(np.zeros(risk.dim), 1.0)
+            duals._at_once = 1
+            for step in range(1, 500):  # noqa: B007
+                gap = duals.improve(0).gap
+                if gap <= 1e-6 * (duals.dual_estimate(C) + gap):
+                    break
+            F = 0.5 * duals.w @ duals.w + C * risk.evaluate(duals.w).upper
+            assert duals.proved_value(C, 0.0) <= F <= (1 + 2e-6) * duals.proved_value(C, 0.0)
+            steps[path] = steps.get(path, 0) + step
+    assert exact or steps[True] < 0.8 * steps[False]

@@ -134,7 +134,7 @@ def dual_error(
 def steepest(loss: ScoreLoss, y: Array, weight: Array) -> Array:
     """The slopes of the loss with respect to the scores where they are large: the weights of the samples, or
     the slopes at scores of zero, where most margins are violated. Squared losses: the weights alone."""
-    columns = loss.n_outputs()
+    columns, weight = loss.n_outputs(), loss.heaviest * weight
     zero: Array = np.zeros(len(weight) if columns is None else (len(weight), columns))
     out: Array = np.maximum(weight, _slopes(loss, y, weight, zero))
     return out
@@ -168,13 +168,13 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
         here = rows.indices()
         y, weight = np.asarray(rows.y[:])[here], np.asarray(rows.weight[:])[here]
         s = exact_scores(rows, w)[here]
-        sizes = np.abs(s) if s.ndim == 1 else np.abs(s).max(axis=1)
+        sizes = np.abs(s) if s.ndim == 1 else np.linalg.norm(s, axis=1)
         # without weights of features, scores are the intercepts themselves
         constant = rows.intercept == 1.0 and not w[: -rows.n_columns].any()
         off = (0.0 if constant else (2.0 + np.sqrt(rows.n)) * UNIT) * sizes
         # margins that are met up to rounding are violated a little nearer to zero
         near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
-        slopes = _slopes(rows.loss, y, weight, s, near)
+        slopes = _slopes(rows.loss, y, rows.loss.heaviest * weight, s, near)
         again = float(rows.loss.value(s, y, weight))
         lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
         # a demand such as n (1 - a metric) is rounded even where it is met: once for each sample

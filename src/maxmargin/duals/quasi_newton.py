@@ -23,6 +23,7 @@ Where float32 rows limit the progress, blocks of them are converted to double pr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ from maxmargin.duals.tangent import Tangent, blocks
 ENTRIES, BLOCK, MEMORY = 2**17, (256, 4096), 10
 #: the most features; and the most features squared per row and score for which eigenvectors are worth it
 MOST_FEATURES, WORTH = 3000, 32
+#: rows per feature from which the eigenvectors are computed
+SPECTRUM = 8
 #: rows on which the first step is chosen, and the powers of two that are tried
 SAMPLE, TRIALS = 2048, 2.0 ** np.arange(-3, 6)
 #: relative noise of F in single precision, and the decrease that a step must have
@@ -51,6 +54,8 @@ PATIENCE = 5
 #: entries of all scores and rows up to which several steps are taken at once, how many, and the relative gap
 #: below which it is one
 FEW, AT_ONCE, NEAR = 2**17, 3, 3e-3
+#: how much further than the last step in log C the next point of a path is extrapolated
+LONGEST = 1.5
 #: the relative gap at which Newton steps end, and how much less it is in the next call
 ENOUGH, LESS = 9e-4, 1e-4
 
@@ -94,6 +99,8 @@ class QuasiNewton:
         self._at_once = AT_ONCE if few else 1
         self._spectrum: tuple[Weights, Weights] | None = None
         self._tangent: Tangent | None = None
+        #: the solution at the last C of a path, and this C
+        self._before: tuple[float, Weights] | None = None
         self._set(np.zeros_like(self._penalty))
 
     # -- the point -----------------------------------------------------------------------------------------
@@ -196,18 +203,17 @@ class QuasiNewton:
         return total, G, h
 
     def _eigen(self) -> tuple[Weights, Weights]:
-        """Eigenvalues and eigenvectors of the weighted mean of x x'."""
+        """Eigenvalues and eigenvectors of the weighted mean of x x', over some rows if there are many."""
         if self._spectrum is None:
-            d, H = self._X.shape[1], self._W.shape[1]
-            weights = np.concatenate([self.rows.weight[lo:hi] for lo, hi in self.rows.ranges])
-            even, total = bool((weights == weights[0]).all()), self.C * float(weights.sum())
-            gram = np.zeros((H, H), self._type)
-            for X, _, c, _ in self._blocks():
-                gram[:d, :d] += c[0] * (X.T @ X) if even else (X * c[:, None]).T @ X
-                gram[d:, :d] += self._type.type(self.rows.intercept) * (c @ X)
-            gram[:d, d:] = gram[d:, :d].T
-            gram[d:, d:] = total * self.rows.intercept**2
-            lengths, vectors = np.linalg.eigh(gram / self._type.type(total))
+            rows, kind = self.rows, self._type
+            here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
+            here = here[:: max(1, len(here) // (SPECTRUM * self._W.shape[1]))]
+            X = np.empty((len(here), self._W.shape[1]), kind)
+            X[:, : self._X.shape[1]] = self._X[here]
+            X[:, self._X.shape[1] :] = rows.intercept
+            c = np.asarray(rows.weight[:])[here]
+            c = (c / max(float(c.sum()), 1e-300)).astype(kind)
+            lengths, vectors = np.linalg.eigh((X * c[:, None]).T @ X)
             self._spectrum = np.maximum(lengths, 0.0), vectors
         return self._spectrum
 
@@ -375,12 +381,18 @@ class QuasiNewton:
         self._set(W - W.mean(axis=0) if self._terms.shift_invariant else W)
 
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
-        """Convert to another C: the loss and its slopes are proportional to it, and pairs are changed so."""
+        """Convert to another C: the loss and its slopes are proportional to it, and pairs are changed so.
+
+        On a path, continue on the line in log C through the last two solutions, if that is the better start.
+        """
         t = C / self.C
+        secant = self._secant(C)
+        self._before = self.C, self._W
         kind = self._type.type
         self.C, self.regularizer = C, regularizer
         if self._exact is not None:
             self._enough = ENOUGH
+            self._W = self._W if secant is None else secant
             self._begin()
             return
         self._loss, self._slopes, self._h = t * self._loss, kind(t) * self._slopes, t * self._h
@@ -388,6 +400,21 @@ class QuasiNewton:
         self._pairs = [(s, v, 1.0 / float(np.vdot(s, v))) for s, v in pairs]
         self._best, self._lower, self._tangent = self._W, 0.0, None
         self._update()
+        if secant is not None:
+            W, F, self._W = self._W, self._upper, secant.astype(self._type)
+            self._evaluate()
+            if not self._upper < F:
+                self._W = W
+                self._evaluate()
+
+    def _secant(self, C: float) -> Weights | None:
+        """The point for C on the line in log C through the last two solutions."""
+        if self._before is None or not self._before[0] < self.C < C:
+            return None
+        before, W = self._before
+        further = min(LONGEST, log(C / self.C) / log(self.C / before))
+        out: Weights = self._W + further * (self._W - W)
+        return out
 
     def state(self) -> dict[str, Any]:
         """See :class:`maxmargin.core.RowDuals`."""

@@ -84,6 +84,8 @@ class ScoreLoss(ABC):
     expensive_slopes: ClassVar[bool] = False
     #: whether demands are 1, or other numbers that are not rounded; those of a metric are
     exact_demands: ClassVar[bool] = False
+    #: by how much the weight of a sample may be multiplied in the loss
+    heaviest: float = 1.0
     #: kind of labels: "sign" (-1 or +1), "target" (a number), "class" (0 .. K-1), "none" (ignored), or None
     #: for any other kind. Classifiers require "sign".
     label_kind: ClassVar[Literal["sign", "target", "class", "none"] | None] = None

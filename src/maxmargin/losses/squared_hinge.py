@@ -66,6 +66,8 @@ class OneVsRestSquaredHinge(ScoreLoss):
         K, the number of classes.
     margin : float, default 1.0
         As in :class:`Hinge`.
+    factors : array of shape (n_classes,), optional
+        By which the weights of the samples of each class are multiplied in the problem of this class.
 
     Examples
     --------
@@ -78,8 +80,13 @@ class OneVsRestSquaredHinge(ScoreLoss):
     label_kind = "class"
     smooth = True
 
-    def __init__(self, n_classes: int, margin: float = 1.0) -> None:
+    def __init__(self, n_classes: int, margin: float = 1.0, factors: Array | None = None) -> None:
         self.n_classes, self.margin = int(n_classes), float(margin)
+        #: None if all are 1
+        self.factors: Array | None = None
+        if factors is not None and (np.asarray(factors) != 1.0).any():
+            self.factors = np.array(factors, dtype=np.float64)
+            self.heaviest = max(1.0, float(self.factors.max()))
 
     def n_outputs(self) -> int | None:
         """One score per class."""
@@ -91,19 +98,27 @@ class OneVsRestSquaredHinge(ScoreLoss):
 
     def column_terms(self) -> ColumnTerms:
         """See :meth:`ScoreLoss.column_terms`."""
-        return SquaredHingeTerms(self.margin, classes=True)
+        return SquaredHingeTerms(self.margin, classes=True, factors=self.factors)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
         sign, short = self._short(scores, y)
-        gradient = (-2.0 * weight)[:, None] * sign * short
+        c = self._weights(y, weight)
+        gradient = -2.0 * c * sign * short
         # short^2 - gradient s = short^2 + 2 short (margin - short)
-        offset = np.sum(short * (2.0 * self.margin - short), axis=1)
-        return float(weight @ offset), gradient
+        return float(np.sum(c * (short * (2.0 * self.margin - short)))), gradient
 
     def value(self, scores: Array, y: Labels, weight: Array) -> float:
         """See :meth:`ScoreLoss.value`."""
-        return float(weight @ np.sum(self._short(scores, y)[1] ** 2, axis=1))
+        return float(np.sum(self._weights(y, weight) * self._short(scores, y)[1] ** 2))
+
+    def _weights(self, y: Labels, weight: Array) -> Array:
+        """The weight of each sample, in each problem if they differ."""
+        out = weight[:, None]
+        if self.factors is not None:
+            out = np.repeat(out, self.n_classes, axis=1)
+            out[np.arange(len(y)), y] *= self.factors[y]
+        return out
 
     def _short(self, scores: Array, y: Labels) -> tuple[Array, Array]:
         """The sign of each score, and by how much it falls short of the margin."""

@@ -14,6 +14,7 @@ from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.linear.refit import StoredBundles, bundles_for, grow, keep_planes
+from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane
 
@@ -57,10 +58,8 @@ class LinearFit(CertifiedEstimator):
         planes = self.__dict__.pop("_planes", None)
         if last is not None:
             design = last.design
-        elif model.loss.column_terms() is None or (model.loss.n_outputs() or 1) < 3:
-            design = compact(
-                design
-            )  # products with many columns are fast for dense rows, also of zeros
+        elif not by_columns(model.loss):
+            design = compact(design)
         results: list[SolveResult] = []
         if keeping is not None:
             keeping.expect(len(model.targets))
@@ -145,6 +144,12 @@ class LinearFit(CertifiedEstimator):
             return Start(weights[k])
         duals.load(alpha)
         return Start(weights[k], duals={method: duals})
+
+
+def by_columns(loss: ScoreLoss) -> bool:
+    """Whether the method for a loss takes products with many columns: these are fast for dense rows, also of
+    zeros."""
+    return loss.column_terms() is not None and (loss.n_outputs() or 1) >= 3
 
 
 def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:

@@ -23,6 +23,7 @@ from maxmargin.engines import make_engine
 from maxmargin.estimators.base import _seed, stopping_rule
 from maxmargin.estimators.grid_table import CellId, Done
 from maxmargin.estimators.grid_watch import GridWatch
+from maxmargin.estimators.linear.fit import by_columns
 from maxmargin.estimators.linear.grid_plan import Grid
 from maxmargin.estimators.threads import granted_jobs
 from maxmargin.risks import ScoreRisk
@@ -67,7 +68,7 @@ class GridTrainer:
         self._X, self._ranges = grid.X, [[(0, n)] for _ in grid.trains]
         if grid.shares_rows():
             self._order, self._ranges = order_rows(grid.trains, n)
-            self._X = compact(_reordered(grid.X, self._order))
+            self._X = self._held(_reordered(grid.X, self._order))
         self._states: dict[Any, list[_ChainState]] = {}
         self._stopping, self._seed = stopping_rule(grid.svc.tol), _seed(grid.svc.random_state)
 
@@ -138,18 +139,22 @@ class GridTrainer:
         ranges: list[tuple[int, int]] | None = self._ranges[split]
         if order is None:  # the split's rows on their own
             order, ranges = grid.trains[split], None
-            X = compact(X[order])
+            X = self._held(X[order])
         return [
             ScoreRisk(
                 X,
                 target[order],
-                grid.model.loss,
+                loss,
                 sample_weight=weight[order],
                 intercept=grid.model.intercept,
                 ranges=ranges,
             )
-            for target, weight in zip(grid.model.targets, grid.sample_weights(ratios), strict=True)
+            for target, loss, weight in grid.problems(ratios)
         ]
+
+    def _held(self, X: Any) -> Any:
+        """The rows in the form that is fast for the loss."""
+        return X if by_columns(self.grid.model.loss) else compact(X)
 
 
 def order_rows(trains: Sequence[IntArray], n: int) -> tuple[IntArray, list[list[tuple[int, int]]]]:

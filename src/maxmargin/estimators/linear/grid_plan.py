@@ -22,6 +22,7 @@ from maxmargin.estimators.grid_table import CellId
 from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.problem import LinearModel, linear_model
 from maxmargin.estimators.validation import Classes, Training
+from maxmargin.losses import OneVsRestSquaredHinge, ScoreLoss
 
 #: with more splits than this, runs of rows that splits have in common may be many and short
 MANY_SPLITS = 20
@@ -50,7 +51,7 @@ class Grid:
     def _model(self, svc: LinearSVC, X: Any, codes: IntArray, weight: Array) -> LinearModel:
         data = Training(as_design(X, checked=True), codes, weight)
         counts = np.bincount(codes, minlength=len(self.classes))
-        return linear_model(svc, data, Classes(self.classes, codes, counts))
+        return linear_model(svc, data, Classes(self.classes, codes, counts), together=True)
 
     def regularizer(self, split: int, ratios: Sequence[float], C: float) -> SquaredNorm:
         """The norm of a cell, given the factors of the classes."""
@@ -60,19 +61,22 @@ class Grid:
         svc, rows = copy(self.svc).set_params(C=C, class_weight=factors), self.trains[split]
         return self._model(svc, self.X[rows], self.codes[rows], self.weight[rows]).regularizer
 
-    def sample_weights(self, ratios: Sequence[float]) -> Iterator[Array]:
-        """The weights of all rows in each problem, given the factors of the classes."""
-        factors = np.array(ratios)
-        if not self._separate:
-            yield self.weight * factors[self.codes]
-            return
-        for k, factor in enumerate(factors):
-            yield self.weight * np.where(self.codes == k, factor, 1.0)
+    def problems(self, ratios: Sequence[float]) -> Iterator[tuple[Any, ScoreLoss, Array]]:
+        """Labels, loss, and weights of all rows of each problem, given the factors of the classes."""
+        factors, model = np.array(ratios), self.model
+        if isinstance(model.loss, OneVsRestSquaredHinge):
+            loss = OneVsRestSquaredHinge(len(factors), model.loss.margin, factors)
+            yield model.targets[0], loss, self.weight
+        elif not self._separate:
+            yield model.targets[0], model.loss, self.weight * factors[self.codes]
+        else:
+            for k, (target, factor) in enumerate(zip(model.targets, factors, strict=True)):
+                yield target, model.loss, self.weight * np.where(self.codes == k, factor, 1.0)
 
     @property
     def _separate(self) -> bool:
-        """Whether there is one problem per class."""
-        return len(self.model.targets) > 1
+        """Whether the factor of a class applies to the problem of this class alone."""
+        return len(self.model.targets) > 1 or isinstance(self.model.loss, OneVsRestSquaredHinge)
 
     def shares_rows(self) -> bool:
         """Whether splits can be runs of rows in one order: not too many, and no row twice."""

@@ -122,19 +122,20 @@ def linear_model(
     estimator: Any, data: Training, classes: Classes, *, together: bool = False
 ) -> LinearModel:
     """Validate the parameters for the data. ``together``: make one problem of the problems of one-vs-rest
-    where that is faster. (With class weights, the weight of a sample is not the same in all of them.)"""
+    where that is faster."""
     loss, targets = _loss(estimator, classes)
     factors = _factors_by_target(estimator.class_weight, classes, len(targets))
     if (
         together
         and len(targets) > 1
         and estimator.solver == "auto"
-        and (factors == 1.0).all()
+        and np.isfinite(factors).all()
+        and (factors >= 0.0).all()
         and _gains(estimator, loss, data)
     ):
         assert isinstance(loss, SquaredHinge)
-        factors = factors[:1]
-        loss, targets = OneVsRestSquaredHinge(len(targets), loss.margin), (classes.codes,)
+        loss = OneVsRestSquaredHinge(len(targets), loss.margin, np.diag(factors))
+        factors, targets = np.ones((1, len(classes.names))), (classes.codes,)
     sample_weights = _sample_weights(data.weight, factors, classes.codes)
     intercept = intercept_feature(estimator)
     own = loss.dual_terms(np.asarray(targets[0][:1]))
