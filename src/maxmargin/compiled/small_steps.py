@@ -304,11 +304,11 @@ def add_squares(X, theta, out, rows):
             s3 = simd.load(out, j3 * d + k, some, none)
             for q in range(found):
                 i = rows[q]
-                x = simd.fma(simd.load(X, i * d + k, some, none), simd.fill(theta[i]), none)
-                s0 = simd.fma(simd.fill(X[i, j]), x, s0)
-                s1 = simd.fma(simd.fill(X[i, j1]), x, s1)
-                s2 = simd.fma(simd.fill(X[i, j2]), x, s2)
-                s3 = simd.fma(simd.fill(X[i, j3]), x, s3)
+                x = simd.load(X, i * d + k, some, none)
+                s0 = simd.fma(simd.fill(theta[i] * X[i, j]), x, s0)
+                s1 = simd.fma(simd.fill(theta[i] * X[i, j1]), x, s1)
+                s2 = simd.fma(simd.fill(theta[i] * X[i, j2]), x, s2)
+                s3 = simd.fma(simd.fill(theta[i] * X[i, j3]), x, s3)
             simd.store(out, j3 * d + k, some, s3)  # the last row may be written several times
             simd.store(out, j2 * d + k, some, s2)
             simd.store(out, j1 * d + k, some, s1)
@@ -328,7 +328,7 @@ def factorize(penalty, factor, scale):
         scale[j] = 1.0 / math.sqrt(square) if square > 0.0 else 1.0
     for j in range(d):
         for k in range(j + 1, d):
-            factor[k, j] = factor[j, k] * scale[j] * scale[k]
+            factor[k, j] = factor[j, k] * (scale[j] * scale[k])
             if not math.isfinite(factor[k, j]):
                 return False
     ridge, j, none = 0.0, 0, simd.fill(0.0)
@@ -367,7 +367,7 @@ def solve(factor, scale, b):
         for p in range(k + 1, d):
             b[p] -= factor[k, p] * b[k]
     for k in range(d - 1, -1, -1):
-        for p in range(k + 1, d):
+        for p in range(d - 1, k, -1):
             b[k] -= factor[k, p] * b[p]
         b[k] /= factor[k, k]
     for k in range(d):
@@ -379,10 +379,12 @@ def direction(Z, Zt, factor, scale, residual, coef, dw, dm):
     """dw = H^-1 (-residual - Z' coef) and dm = Z dw."""
     n, d = Z.shape
     for k in range(d):
-        dw[k] = -residual[k]
+        dw[k] = 0.0
     for i in range(n):
         for k in range(d):
             dw[k] -= coef[i] * Z[i, k]
+    for k in range(d):
+        dw[k] -= residual[k]
     solve(factor, scale, dw)
     for i in range(n):
         dm[i] = 0.0
