@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import resource
 import select
 import shutil
@@ -29,8 +28,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -296,32 +293,6 @@ def table(summaries: dict[str, Summary]) -> str:
     return "\n".join(rows)
 
 
-def report(summaries: dict[str, Summary], command: str) -> str:
-    """The table with the information to reproduce it."""
-    versions = [
-        f"{name} {version(name)}" for name in ("numpy", "scipy", "safetensors", "maxmargin")
-    ]
-    lines = [
-        "# Malformed files",
-        "",
-        f"Made {date.today().isoformat()} by `{command}`; Python {platform.python_version()}, "
-        f"{', '.join(versions)}.",
-        "",
-        "Every damaged file is drawn from a good one of its kind, in most cases with checksums made right "
-        "again, and used as a user would: loaded, or verified, or resumed from, then predicted with. A "
-        "finding is a crash, a hang (30 s), more than 1 GB of address space or 256 MB of memory for one "
-        f"file, an error text of more than {LONGEST} characters, or, while the file is read, an exception "
-        "that is not the library's own. What `predict` and `fit` raise after that, for numbers that no fit "
-        "has produced, is counted as loaded.",
-        "",
-        table(summaries),
-    ]
-    for kind, summary in summaries.items():
-        for number, name, text in summary.findings:
-            lines += ["", f"- {kind}:{number} ({name}): {text}"]
-    return "\n".join(lines) + "\n"
-
-
 def main() -> int:
     """Run the command; return 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -333,7 +304,6 @@ def main() -> int:
     parser.add_argument("--only", help="one file again, as kind:number")
     parser.add_argument("--keep", type=Path, help="a folder for the damaged file of --only")
     parser.add_argument("--folder", type=Path, help="the good files, if they are there already")
-    parser.add_argument("--report", type=Path, help="a Markdown file for the summary")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -359,10 +329,6 @@ def main() -> int:
                 summaries[kind] = run_all(
                     folder, kind, args.seed, numbers, args.jobs, 60.0 * args.minutes
                 )
-    if args.report:
-        counts = " ".join(f"--{kind} {len(numbers)}" for kind, numbers in wanted.items() if numbers)
-        command = f"python -m fuzz.files {counts} --seed {args.seed}"
-        args.report.write_text(report(summaries, command))
     print(table(summaries))
     print(f"\n{sum(s.seconds for s in summaries.values()):.0f} seconds, seed {args.seed}")
     return int(any(s.findings for s in summaries.values()))
