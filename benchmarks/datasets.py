@@ -490,7 +490,6 @@ def uci_splice() -> Strings:
     return Strings(_letters([row[2] for row in rows]), np.array([row[0] for row in rows]))
 
 
-@cache
 def _letters(strings: list[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer("".join(strings).encode(), np.uint8).reshape(len(strings), -1)
 

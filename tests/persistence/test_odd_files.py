@@ -85,7 +85,6 @@ SOLVERS = {"planes": CuttingPlane(), "coordinate": DualCoordinate(), "newton": N
     [
         ("planes", lambda part: part.update(upper=np.array([1.0, 2.0]))),
         ("planes", lambda part: part.update(place={"guess": "1"})),
-        ("planes", lambda part: part["memory"].update(n_blocks=10**18)),
         ("planes", lambda part: part["dual"].update(kind="sets")),
         ("coordinate", lambda part: part["duals"]["coordinate"].update(C=-1.0)),
         ("newton", lambda part: part["duals"]["newton"].update(idle=3)),

@@ -45,7 +45,7 @@ from maxmargin.tasks.base import Task
 ROWS = 512
 
 
-class _Tile(NamedTuple):
+class _PackedExamples(NamedTuple):
     """A few examples: which of those known, their rows among those known, and their inputs with one-hot rows.
     The first of them is example ``lo`` of ``inputs``."""
 
@@ -139,7 +139,7 @@ class SampledStructuredRisk(SampledPlanes):
         self._tiles = self._tiles_of(ids)
         self._share = self._weight[ids] * (self.n_examples / max(1, len(ids)))
 
-    def _tiles_of(self, ids: IntArray) -> list[_Tile]:
+    def _tiles_of(self, ids: IntArray) -> list[_PackedExamples]:
         ends, out, lo = np.cumsum(self._counts[ids]), [], 0
         while lo < len(ids):
             start = int(ends[lo] - self._counts[ids[lo]])
@@ -151,7 +151,7 @@ class SampledStructuredRisk(SampledPlanes):
                 inputs, first = self._packed(self._task, self._width, self._columns(here), here), 0
             else:
                 inputs, first = self._plain, int(ids[lo])
-            out.append(_Tile(slice(lo, hi), rows, inputs, first))
+            out.append(_PackedExamples(slice(lo, hi), rows, inputs, first))
             lo = hi
         return out
 
@@ -178,7 +178,7 @@ class SampledStructuredRisk(SampledPlanes):
         self._live.add(found)
         return found
 
-    def _answers(self, tiles: list[_Tile], scores: Array, rest: Array) -> list[Answers]:
+    def _answers(self, tiles: list[_PackedExamples], scores: Array, rest: Array) -> list[Answers]:
         out = []
         for tile in tiles:
             V, here = np.zeros(self._width), scores[tile.rows]

@@ -69,7 +69,7 @@ class ScoreCache:
         out: PinnedEvaluation = self.make(self, is_upper, at=at, w=at.w, value=value)
         return out
 
-    def stored(self, w: Array) -> tuple[Point, float]:
+    def stored(self, w: Array) -> tuple[StoredPoint, float]:
         """Make the shards store the scores of w: a pass over the data. Returns the point and its value."""
         at = self.new_point(frozen(w))
         live = self._live_keys(at)
@@ -78,7 +78,7 @@ class ScoreCache:
 
     def ask(
         self,
-        points: tuple[Point, ...],
+        points: tuple[StoredPoint, ...],
         method: Callable[..., Any],
         *args: Any,
         gather: bool = False,
@@ -99,7 +99,7 @@ class ScoreCache:
                     error.add_note(TOO_OFTEN)
                     raise
 
-    def value(self, at: Point) -> float:
+    def value(self, at: StoredPoint) -> float:
         """The risk at a point whose scores were stored before its value was needed."""
         return float(self.ask((at,), LineShard.line_value, at.key))
 
@@ -108,11 +108,11 @@ class ScoreCache:
         a, b = line.ends()
         return float(self.ask((a, b), LineShard.line_value_toward, a.key, b.key, line.t))
 
-    def new_point(self, w: Array) -> Point:
+    def new_point(self, w: Array) -> StoredPoint:
         """A key for the scores of a point, which the shards do not have yet."""
-        return Point(next(self._keys), w)
+        return StoredPoint(next(self._keys), w)
 
-    def move(self, a: Point, b: Point, t: float, at: Point) -> None:
+    def move(self, a: StoredPoint, b: StoredPoint, t: float, at: StoredPoint) -> None:
         """Make the shards store the scores of a point on a line: no pass over the data."""
         self.ask((at,), LineShard.line_toward, a.key, b.key, t, at.key, self._live_keys(at))
 
@@ -133,7 +133,7 @@ class ScoreCache:
         live = [reference for reference in self._live if reference() is not None]
         self._live = [*live, weakref.ref(evaluation)]
 
-    def _live_keys(self, at: Point) -> frozenset[int]:
+    def _live_keys(self, at: StoredPoint) -> frozenset[int]:
         return frozenset([at.key, *[e.key for e in _alive(self._live)]])
 
 
@@ -146,7 +146,7 @@ def _alive(references: list[weakref.ref[PinnedEvaluation]]) -> list[PinnedEvalua
     return out
 
 
-class Point(NamedTuple):
+class StoredPoint(NamedTuple):
     """A point whose scores the shards store under a key.
 
     It holds w itself, not the published handle: space in an object store is expensive, and losses are rare.
@@ -171,7 +171,7 @@ class _Line:
         w.setflags(write=False)
         return w
 
-    def ends(self) -> tuple[Point, Point]:
+    def ends(self) -> tuple[StoredPoint, StoredPoint]:
         return self.a.point, self.b.point
 
 
@@ -190,7 +190,7 @@ class PinnedEvaluation:
         pins: ScoreCache,
         is_upper: bool,
         *,
-        at: Point | None = None,
+        at: StoredPoint | None = None,
         w: Array | None = None,
         line: _Line | None = None,
         value: float | None = None,
@@ -202,7 +202,7 @@ class PinnedEvaluation:
         else:
             pins.wait(self)
 
-    def store_scores(self) -> Point:
+    def store_scores(self) -> StoredPoint:
         """Make the shards store the scores."""
         line = self._line
         if line is not None:
@@ -227,7 +227,7 @@ class PinnedEvaluation:
         return self._at.key
 
     @property
-    def point(self) -> Point:
+    def point(self) -> StoredPoint:
         """The point, whose scores the shards have."""
         return self._at if self._line is None and self._at is not None else self.store_scores()
 

@@ -33,7 +33,7 @@ PROGRESS = 0.02
 MAX_SUBPROBLEMS = 500
 
 
-class Answer(NamedTuple):
+class InferenceResult(NamedTuple):
     """A labeling, its score, and an upper bound of the scores of all labelings."""
 
     y: Any
@@ -48,7 +48,7 @@ def size_of(scores: Scores) -> float:
     return float(nodes + pairs)
 
 
-def exact(graph: Graph, scores: Scores) -> Answer:
+def exact(graph: Graph, scores: Scores) -> InferenceResult:
     """The best labeling. ``upper`` exceeds ``value`` at most by the tolerance of HiGHS, or by what counts as
     rounding error: a better labeling within it is not looked for, but the bound stays true."""
     if graph.is_forest:
@@ -75,16 +75,16 @@ def exact(graph: Graph, scores: Scores) -> Answer:
         room,
     )
     if done:
-        return Answer(found.y, best, min(best + room, found.upper))
-    found = Answer(found.y, best, found.upper)
+        return InferenceResult(found.y, best, min(best + room, found.upper))
+    found = InferenceResult(found.y, best, found.upper)
     labels, bound = best_integer(scores, state.alive)
     value = _score(scores, labels)
     if value < found.value:  # within the tolerance of HiGHS
         labels, value = found.y, found.value
-    return Answer(labels, value, max(value, min(bound, found.upper)))
+    return InferenceResult(labels, value, max(value, min(bound, found.upper)))
 
 
-def messages(graph: Graph, scores: Scores) -> Answer:
+def messages(graph: Graph, scores: Scores) -> InferenceResult:
     """A good labeling and a bound, in time linear in the size of the graph."""
     if graph.is_forest:
         return on_forest(graph, scores)
@@ -92,7 +92,7 @@ def messages(graph: Graph, scores: Scores) -> Answer:
     return _pass(graph, scores, _Messages(graph, scores), room)
 
 
-def relaxed(graph: Graph, scores: Scores) -> Answer:
+def relaxed(graph: Graph, scores: Scores) -> InferenceResult:
     """The optimum of the linear relaxation: a labeling if message passing proves one optimal."""
     room = ROUNDING * size_of(scores)
     found = messages(graph, scores)
@@ -102,17 +102,17 @@ def relaxed(graph: Graph, scores: Scores) -> Answer:
     value = float((nodes * scores.nodes).sum() + (pairs * scores.pairs).sum())
     labels = nodes.argmax(axis=1)
     if value - _score(scores, labels) <= room:
-        return Answer(labels, _score(scores, labels), max(value, min(bound, found.upper)))
+        return InferenceResult(labels, _score(scores, labels), max(value, min(bound, found.upper)))
     if graph.flipped.any():
         pairs[graph.flipped] = pairs[graph.flipped].transpose(0, 2, 1)
-    return Answer(Relaxed(nodes, pairs), value, max(value, min(bound, found.upper)))
+    return InferenceResult(Relaxed(nodes, pairs), value, max(value, min(bound, found.upper)))
 
 
-def on_forest(graph: Graph, scores: Scores) -> Answer:
+def on_forest(graph: Graph, scores: Scores) -> InferenceResult:
     """The best labeling of a graph without cycles."""
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value = best_of_forest(*scores, graph.order, graph.up, labels)
-    return Answer(labels, value, value)
+    return InferenceResult(labels, value, value)
 
 
 def cut_strength(scores: Scores) -> Any:
@@ -121,7 +121,7 @@ def cut_strength(scores: Scores) -> Any:
     return pairs[:, 0, 0] + pairs[:, 1, 1] - pairs[:, 0, 1] - pairs[:, 1, 0]
 
 
-def by_cut(scores: Scores, strength: Any) -> Answer:
+def by_cut(scores: Scores, strength: Any) -> InferenceResult:
     """The best labeling for two labels and edges that favor equal labels.
 
     With E = -score, the cost of an edge is
@@ -148,7 +148,7 @@ def by_cut(scores: Scores, strength: Any) -> Answer:
     value, upper = _score(scores, labels), constant - flow
     room = ROUNDING * size_of(scores)
     # cut = flow proves optimality; a difference beyond rounding goes into the upper bound
-    return Answer(labels, value, value if upper - value <= room else upper)
+    return InferenceResult(labels, value, value if upper - value <= room else upper)
 
 
 class _Messages:
@@ -160,7 +160,7 @@ class _Messages:
         self.alive = np.ones((graph.n_nodes, K), dtype=bool)
 
 
-def _pass(graph: Graph, scores: Scores, state: _Messages, room: float) -> Answer:
+def _pass(graph: Graph, scores: Scores, state: _Messages, room: float) -> InferenceResult:
     labels = np.zeros(graph.n_nodes, dtype=np.int64)
     value, bound = pass_messages(
         *scores,
@@ -174,7 +174,7 @@ def _pass(graph: Graph, scores: Scores, state: _Messages, room: float) -> Answer
         room,
         PROGRESS,
     )
-    return Answer(labels, value, max(value, bound))
+    return InferenceResult(labels, value, max(value, bound))
 
 
 def _score(scores: Scores, labels: IntArray) -> float:
