@@ -94,7 +94,7 @@ def run(risk, C, epochs=2000, check_every=10, goal=1e-10):
     """Epochs with checks until the visited gap of a full epoch is small."""
     duals = ClassCoordinates(risk.rows, C)
     for seed in range(epochs):
-        duals.improve(seed)
+        duals.improve(seed, 5)
         if seed % check_every == 0:
             exact_check(risk, duals)
             upper = objective(risk.rows, duals.w, C)
@@ -118,7 +118,7 @@ def test_dual_point_is_feasible_and_its_value_true(seed, K, d, log_c, sparse, in
     duals = ClassCoordinates(risk.rows, C)
     before = duals.dual_value(C)
     for epoch in range(6):
-        duals.improve(epoch)
+        duals.improve(epoch, 2)
         assert_feasible(duals)
         w, value = independent(duals)
         assert duals.w == pytest.approx(w, rel=1e-9, abs=1e-9 * C)
@@ -184,7 +184,7 @@ def test_storage_makes_no_difference(dtype, index):
     points = [ClassCoordinates(risk.rows, 0.3) for risk in (dense, sparse, wide)]
     for duals in points:
         for seed in range(5):
-            duals.improve(seed)
+            duals.improve(seed, 5)
     assert points[0].w == pytest.approx(points[1].w, rel=1e-9, abs=1e-12)
     assert points[0].w == pytest.approx(points[2].w, rel=1e-9, abs=1e-12)
 
@@ -194,7 +194,7 @@ def test_aggregate_alone_gives_a_bundle_the_dual_value():
     risk = problem(4)
     duals = ClassCoordinates(risk.rows, C)
     for seed in range(20):
-        duals.improve(seed)
+        duals.improve(seed, 5)
     value = duals.dual_value(C)
     cut = duals.aggregate()
     bundle = Bundle(risk.dim)
@@ -222,7 +222,7 @@ def test_rescaled_point_is_feasible_and_goes_on_to_the_new_optimum(factor):
     risk = problem(5)
     duals = ClassCoordinates(risk.rows, 0.2)
     for seed in range(10):
-        duals.improve(seed)
+        duals.improve(seed, 5)
     foreseen = duals.dual_estimate(0.2 * factor)
     duals.rescale(0.2 * factor, SquaredNorm())
     assert 0.2 * factor == duals.C
@@ -232,7 +232,7 @@ def test_rescaled_point_is_feasible_and_goes_on_to_the_new_optimum(factor):
     # the best feasible multiple is at least as good as the one that was taken
     assert foreseen >= value - 1e-12 * abs(value)
     for seed in range(1000):
-        duals.improve(seed)
+        duals.improve(seed, 5)
         if seed % 10 == 0:
             exact_check(risk, duals)
     upper = objective(risk.rows, duals.w, duals.C)
@@ -279,7 +279,7 @@ def test_same_seed_same_bits_and_another_seed_another_order():
 
     def point(seeds):
         duals = ClassCoordinates(risk.rows, 0.5)
-        gaps = [duals.improve(seed).gap for seed in seeds]
+        gaps = [duals.improve(seed, 5).gap for seed in seeds]
         return gaps, duals.w
 
     first, again, other = point([1, 2, 3]), point([1, 2, 3]), point([4, 5, 6])
@@ -293,19 +293,19 @@ def test_rows_are_dropped_and_a_check_brings_back_what_was_dropped_wrongly():
     duals = ClassCoordinates(risk.rows, 0.05)
     full = duals.n_active
     for seed in range(30):
-        duals.improve(seed)
+        duals.improve(seed, 5)
     assert duals.n_active < full / 2
     # a list that was emptied by mistake: the check finds every row that still violates
     duals = ClassCoordinates(risk.rows, 0.05)
     duals.improve(0)
     duals.improve(1)
-    duals._active = duals._active[:0]
-    stats = duals.improve(2)
+    duals._select(duals._active[:0])
+    stats = duals.improve(2, 1)
     assert (stats.oracle_calls, stats.gap) == (0, 0.0)
     exact_check(risk, duals)
     assert duals.n_active > 0
     for seed in range(600):
-        duals.improve(seed)
+        duals.improve(seed, 5)
         if seed % 10 == 0:
             exact_check(risk, duals)
     upper = objective(risk.rows, duals.w, 0.05)
@@ -329,12 +329,12 @@ def test_a_visit_solves_the_problem_of_its_row(seed, K, log_c):
     risk = problem(seed, K=K, intercept=1.0)
     duals = ClassCoordinates(risk.rows, 10.0**log_c)
     for epoch in range(3):
-        duals.improve(epoch)
+        duals.improve(epoch, 2)
     for i in duals._visited[:10]:
-        duals._active = np.array([i])
-        before = duals.improve(0).gap
-        duals._active = np.array([i])
-        again = duals.improve(0).gap
+        duals._select(np.array([i]))
+        before = duals.improve(0, 1).gap
+        duals._select(np.array([i]))
+        again = duals.improve(0, 1).gap
         assert 0.0 <= again <= 1e-9 * (before + duals._caps[i])
 
 
@@ -346,7 +346,7 @@ def test_support_is_counted_off_the_truth():
     still = sum(not dense_rows(rows)[i].any() for i in rows.indices()) if not rows.intercept else 0
     assert duals.n_support == still
     for seed in range(50):
-        duals.improve(seed)
+        duals.improve(seed, 5)
     used = rows.indices()
     off = duals.multipliers[used].copy()
     off[np.arange(len(used)), rows.y[used]] = 0.0

@@ -18,9 +18,14 @@ An offset o_ik added to the scores is part of the costs of a row: replace cost[y
 cost[y_i, k] + o_ik - o_iy above.
 
 Shrinking: a row whose dual variables are on one class, with a gradient that leads by more than the mean
-violation of the last epoch, is removed from the active rows; an exact check restores rows removed too early.
+violation of the last epoch, is removed from the active rows. A class of a dense row without a dual variable,
+whose gradient is lower by that than those of all classes with one, is removed from the active classes of the
+row. A call runs many epochs. At intervals that grow by half, and when the violations of the active rows are
+small, all rows and classes are made active again. A call ends when the gap that such an epoch estimates is
+small enough.
 
-W has K columns padded to a multiple of eight, so that all scores of a row are summed in registers. The order
+For sparse rows, W has K columns padded to a multiple of eight, so that all scores of a row are summed in
+registers. For dense rows it has one row per class, so that few active classes cost less than all. The order
 is random, with rows prefetched a few visits ahead. While most rows are active and W is small, a visit costs
 less than fetching its row: then four neighboring rows are visited in sequence, which halves the time and
 hardly changes the progress (longer blocks do, because real files are sorted).
@@ -46,8 +51,14 @@ LANES = simd.LANES
 #: visits ahead that a row is prefetched, and number of its entries (the hardware prefetches the rest)
 AHEAD = 4
 REACH = np.uint64(128)
-#: statistics of an epoch: estimated gap, mean violation, changes of sum alpha cost and of |w|^2 / 2
-GAP, VIOLATION, OFFSET, SQUARE = range(4)
+#: of a call: visits, change of sum alpha cost, estimated gap at which it ends, and its largest work; of the
+#: last epoch: estimated gap, mean violation; for the next call: the numbers of active rows and of epochs so
+#: far, the epoch after which all rows become active again, the violation below which they do, and whether all
+#: of them are now
+VISITS, OFFSET, GOAL, LIMIT, GAP, LEAD, COUNT, EPOCH, NEXT, NEAR, FULL = range(11)
+N_STATS = 11
+#: by how much the epochs between those over all rows grow
+GROW = 1.5
 
 
 class ClassRows(NamedTuple):
@@ -231,6 +242,119 @@ def squares(indptr: Data, data: Data, pad: float, out: FloatArray) -> None:
 
 
 @inlined
+def dense_scores(x: FloatArray, W: FloatArray, here: IntArray, size: int, out: FloatArray) -> None:
+    """The scores of one dense row for these classes, two at a time."""
+    width, full, zero = W.shape[1], simd.first(LANES), simd.fill(0.0)
+    for q in range(0, size, 2):
+        r = min(q + 1, size - 1)
+        a, b = here[q] * width, here[r] * width
+        s0, s1 = zero, zero
+        for p in range(0, width, LANES):
+            entries = simd.load(x, p, full, zero)
+            s0 = simd.fma(entries, simd.load(W, a + p, full, zero), s0)
+            s1 = simd.fma(entries, simd.load(W, b + p, full, zero), s1)
+        out[q], out[r] = simd.total(s0), simd.total(s1)
+
+
+@inlined
+def add_dense(x: FloatArray, W: FloatArray, k: int, change: float) -> None:
+    """Add a multiple of one dense row to the weights of class k."""
+    width, full, zero = W.shape[1], simd.first(LANES), simd.fill(0.0)
+    factor, at = simd.fill(change), k * width
+    for p in range(0, width, LANES):
+        w = simd.load(W, at + p, full, zero)
+        simd.store(W, at + p, full, simd.fma(factor, simd.load(x, p, full, zero), w))
+
+
+@inlined
+def load_row(rows: ClassRows, i: int, x: FloatArray) -> None:
+    """Write a dense row and the constant feature to x, which is zero behind them."""
+    if rows.indices is None:
+        first = np.uint64(rows.indptr[i])
+        d = np.int64(np.uint64(rows.indptr[i + 1]) - first)
+        for p in range(d):
+            x[p] = rows.data[first + np.uint64(p)]
+        x[d] = rows.pad
+
+
+@inlined
+def row_scores(
+    rows: ClassRows,
+    i: int,
+    x: FloatArray,
+    W: FloatArray,
+    here: IntArray,
+    size: int,
+    out: FloatArray,
+) -> None:
+    """The scores of one row for the first ``size`` of the classes ``here``; for all, if it is sparse."""
+    if rows.indices is None:
+        dense_scores(x, W, here, size, out)
+    else:
+        first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        row_dot(rows.data, rows.indices, first, last, W, out)
+        d = W.shape[0] - 1
+        for k in range(size):
+            out[k] += rows.pad * W[d, k]
+
+
+@inlined
+def add_row(
+    rows: ClassRows,
+    i: int,
+    x: FloatArray,
+    W: FloatArray,
+    here: IntArray,
+    size: int,
+    delta: FloatArray,
+) -> None:
+    """Add one row to the weights of these classes, with the factors delta."""
+    if rows.indices is None:
+        for q in range(size):
+            if delta[q] != 0.0:
+                add_dense(x, W, here[q], delta[q])
+    else:
+        first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        d, count, a, b = W.shape[0] - 1, 0, 0, 0
+        for k in range(size):
+            if delta[k] != 0.0:
+                W[d, k] += rows.pad * delta[k]
+                a, b = b, k
+                count += 1
+        if count == 2 and W.shape[1] > LANES:
+            row_add_pair(rows.data, rows.indices, first, last, W, delta, a, b)
+        elif count > 0:
+            row_add(rows.data, rows.indices, first, last, W, delta)
+
+
+@inlined
+def all_classes(classes: Any, sizes: Any) -> None:
+    """Make all classes of all rows active."""
+    if classes is not None:
+        sizes[:] = classes.shape[1]
+
+
+@inlined
+def classes_of(classes: Any, sizes: Any, i: int, here: IntArray) -> Any:
+    """Write the active classes of a row to ``here``; returns their number."""
+    if classes is None:
+        return here.size
+    size = np.int64(sizes[i])
+    for q in range(size):
+        here[q] = classes[i, q]
+    return size
+
+
+@inlined
+def keep_classes(classes: Any, sizes: Any, i: int, here: IntArray, size: int, kept: int) -> None:
+    """Store the classes of a row, of which the first ``kept`` remain active."""
+    if classes is not None and kept < size:
+        for q in range(size):
+            classes[i, q] = here[q]
+        sizes[i] = kept
+
+
+@inlined
 def threshold(v: FloatArray, pick: IntArray, m: int, total: float, mass: float) -> Any:
     """theta, given the classes ``pick[:m]`` that may be above it and the sum of their v.
 
@@ -253,103 +377,136 @@ def threshold(v: FloatArray, pick: IntArray, m: int, total: float, mass: float) 
 
 
 @entry
-def epoch(
+def ascend(
     rows: ClassRows,
     caps: FloatArray,
     alpha: FloatArray,
     W: FloatArray,
+    members: IntArray,
     active: IntArray,
+    classes: Any,
+    sizes: Any,
     block: int,
     seed: int,
-    lead: float,
+    epochs: int,
     stats: FloatArray,
 ) -> Any:
-    """Visit the active rows once. Rows that remain active move to the front, in order; returns their
-    number."""
-    data, indices, indptr, cost = rows.data, rows.indices, rows.indptr, rows.cost
-    n, K, d = active.size, cost.shape[0], W.shape[0] - 1
-    s, delta = np.zeros(W.shape[1]), np.zeros(W.shape[1])
-    g, v = np.empty(K), np.empty(K)
-    pick = np.empty(K, dtype=np.int64)
-    order = visiting_order(n, block, seed)
-    drop = np.zeros(n, dtype=np.bool_)
-    gap = violation = offset = square = 0.0
-    for at in range(n):
-        if at + 2 * AHEAD < n:
-            fetch(rows, caps, alpha, active[order[at + AHEAD]], active[order[at + 2 * AHEAD]])
-        i = active[order[at]]
-        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        row_dot(data, indices, first, last, W, s)
-        truth = rows.y[i]
+    """Run epochs over the active rows, until one over all rows estimates a gap of at most ``stats[GOAL]``, or
+    after ``epochs`` or the work of ``stats[LIMIT]``. The active rows, of the first ``stats[COUNT]``, are at
+    the front of ``active``; those of ``classes`` at the front of each of its rows."""
+    cost, K, n_all = rows.cost, rows.cost.shape[0], members.size
+    s, delta = np.zeros(max(K, W.shape[1])), np.zeros(max(K, W.shape[1]))
+    g, v, old = np.empty(K), np.empty(K), np.empty(K)
+    pick, here, x = np.empty(K, dtype=np.int64), np.arange(K), np.zeros(W.shape[1])
+    drop = np.zeros(n_all, dtype=np.bool_)
+    n = int(stats[COUNT])
+    work = visits = offset = 0.0
+    for e in range(epochs):
+        full = stats[FULL] > 0.0
+        lead = stats[LEAD]
+        order = visiting_order(n, block if 4 * n > n_all else 1, seed + e)
+        gap = violation = largest = 0.0
+        drop[:n] = False
+        for at in range(n):
+            if at + 2 * AHEAD < n:
+                fetch(rows, caps, alpha, active[order[at + AHEAD]], active[order[at + 2 * AHEAD]])
+            i = active[order[at]]
+            truth = rows.y[i]
+            size = classes_of(classes, sizes, i, here)
+            load_row(rows, i, x)
+            row_scores(rows, i, x, W, here, size, s)
+            work += size * (rows.indptr[i + 1] - rows.indptr[i])
 
-        # Subtract the largest entry of the gradient: a constant makes no difference.
-        top, second, best = -np.inf, -np.inf, truth
-        for k in range(K):
-            r = demand(cost, rows.offset, i, truth, k) + s[k] + rows.pad * W[d, k]
-            g[k] = r
-            second = max(second, min(r, top))
-            best = k if r > top else best
-            top = max(top, r)
-        own, lack, worst = 0, 0.0, 0.0
-        for k in range(K):
-            a = alpha[i, k]
-            g[k] -= top
-            lack -= a * g[k]
-            own += a > 0.0
-            worst = max(worst, -g[k] if a > 0.0 else 0.0)
-        gap += lack
-        violation += worst
-        if worst <= 0.0:
-            drop[order[at]] = own == 1 and alpha[i, best] > 0.0 and top - second > lead
-            continue
+            # Subtract the largest entry of the gradient: a constant makes no difference.
+            top, second, best = -np.inf, -np.inf, 0
+            for q in range(size):
+                r = demand(cost, rows.offset, i, truth, here[q]) + s[q]
+                g[q] = r
+                old[q] = alpha[i, here[q]]
+                second = max(second, min(r, top))
+                best = q if r > top else best
+                top = max(top, r)
+            own, lack, worst = 0, 0.0, 0.0
+            for q in range(size):
+                g[q] -= top
+                lack -= old[q] * g[q]
+                own += old[q] > 0.0
+                worst = max(worst, -g[q] if old[q] > 0.0 else 0.0)
+            gap += lack
+            violation += worst
+            largest = max(largest, worst)
+            if worst <= 0.0 and own == 1 and old[best] > 0.0 and top - second > lead:
+                drop[order[at]] = True
+                continue
+            if classes is not None:
+                # classes without a multiplier, whose gradient is below that of all with one
+                kept, low = 0, -worst - lead
+                for q in range(size):
+                    if old[q] > 0.0 or g[q] >= low:
+                        here[kept], here[q] = here[q], here[kept]
+                        g[kept], g[q] = g[q], g[kept]
+                        old[kept], old[q] = old[q], old[kept]
+                        kept += 1
+                keep_classes(classes, sizes, i, here, size, kept)
+                size = kept
+            if worst <= 0.0:
+                continue
 
-        A, c = rows.square[i], caps[i]
-        peak, best = -np.inf, truth
-        for k in range(K):
-            v[k] = g[k] + A * alpha[i, k]
-            best = k if v[k] > peak else best
-            peak = max(peak, v[k])
-        m, total, floor = 0, 0.0, peak - A * c
-        for k in range(K):
-            pick[m] = k
-            above = v[k] > floor
-            m += above
-            total += v[k] if above else 0.0
-        theta, m = threshold(v, pick, m, total, A * c)
+            A, c = rows.square[i], caps[i]
+            peak, best = -np.inf, 0
+            for q in range(size):
+                v[q] = g[q] + A * old[q]
+                best = q if v[q] > peak else best
+                peak = max(peak, v[q])
+            m, total, floor = 0, 0.0, peak - A * c
+            for q in range(size):
+                pick[m] = q
+                above = v[q] > floor
+                m += above
+                total += v[q] if above else 0.0
+            theta, m = threshold(v, pick, m, total, A * c)
 
-        # delta is the change of w, the negative change of alpha; the largest class gets the remainder.
-        rest = c
-        for k in range(K):
-            delta[k] = alpha[i, k]
-            alpha[i, k] = 0.0
-        for q in range(m):
-            k = pick[q]
-            if k != best:
-                a = min((v[k] - theta) / A, rest)
-                rest -= a
-                alpha[i, k] = a
-        alpha[i, best] = rest
-        count, gain, gained = 0, 0.0, 0.0
-        for k in range(K):
-            delta[k] -= alpha[i, k]
-            W[d, k] += rows.pad * delta[k]
-            gained -= delta[k] * demand(cost, rows.offset, i, truth, k)
-            gain -= delta[k] * (g[k] + 0.5 * A * delta[k])
-            pick[count] = k
-            count += delta[k] != 0.0
-        offset += gained
-        square += gained - gain
-        if count == 2 and W.shape[1] > LANES:
-            row_add_pair(data, indices, first, last, W, delta, pick[0], pick[1])
-        elif count > 0:
-            row_add(data, indices, first, last, W, delta)
-    stats[GAP], stats[VIOLATION] = gap, violation / max(1, n)
-    stats[OFFSET], stats[SQUARE] = offset, square
-    left = 0
-    for q in range(n):
-        active[left] = active[q]
-        left += not drop[q]
-    return left
+            # delta is the change of w, the negative change of alpha; the largest class gets the remainder.
+            rest = c
+            for q in range(size):
+                delta[q] = old[q]
+                old[q] = 0.0
+            for p in range(m):
+                q = pick[p]
+                if q != best:
+                    a = min((v[q] - theta) / A, rest)
+                    rest -= a
+                    old[q] = a
+            old[best] = rest
+            for q in range(size):
+                delta[q] -= old[q]
+                alpha[i, here[q]] = old[q]
+                offset -= delta[q] * demand(cost, rows.offset, i, truth, here[q])
+            add_row(rows, i, x, W, here, size, delta)
+        visits += n
+        left = 0
+        for q in range(n):
+            active[left] = active[q]
+            left += not drop[q]
+        stats[GAP], stats[LEAD] = gap, violation / max(1, n)
+        n = left
+        stats[FULL] = 0.0
+        stats[EPOCH] += 1.0
+        if stats[NEAR] <= 0.0:
+            stats[NEAR] = 0.3 * largest
+        if (full and gap <= stats[GOAL]) or work >= stats[LIMIT] or e + 1 == epochs:
+            break
+        solved = n == 0 or largest <= stats[NEAR]
+        if solved or gap <= stats[GOAL] or stats[EPOCH] >= stats[NEXT]:
+            if solved:
+                stats[NEAR] = 0.3 * min(stats[NEAR], largest)
+            stats[NEXT] = max(stats[EPOCH] + 2.0, np.floor(GROW * stats[EPOCH]))
+            stats[FULL] = 1.0
+            n = n_all
+            active[:n] = members
+            all_classes(classes, sizes)
+    stats[COUNT], stats[VISITS], stats[OFFSET] = n, visits, offset
+    return work
 
 
 @entry
@@ -380,8 +537,8 @@ def choose_active(
 @entry
 def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray) -> Any:
     """Add w of the dual variables to W; returns sum alpha cost."""
-    K, d = rows.cost.shape[0], W.shape[0] - 1
-    delta = np.zeros(W.shape[1])
+    K = rows.cost.shape[0]
+    delta, here, x = np.zeros(max(K, W.shape[1])), np.arange(K), np.zeros(W.shape[1])
     offset = 0.0
     for i in members:
         truth = rows.y[i]
@@ -394,10 +551,8 @@ def rebuild(rows: ClassRows, alpha: FloatArray, members: IntArray, W: FloatArray
         # Sum the other classes instead of subtracting from c_i: the bound must hold despite rounding.
         delta[truth] = away
         if away > 0.0:
-            for k in range(K):
-                W[d, k] += rows.pad * delta[k]
-            first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-            row_add(rows.data, rows.indices, first, last, W, delta)
+            load_row(rows, i, x)
+            add_row(rows, i, x, W, here, K, delta)
     return offset
 
 

@@ -185,6 +185,7 @@ differ = _two(_vector, _mask, lambda b, x, y: b.fcmp_unordered("!=", x, y))
 both = _two(_mask, _mask, lambda b, x, y: b.and_(x, y))
 either = _two(_mask, _mask, lambda b, x, y: b.or_(x, y))
 largest = _fold(_vector, types.float64, _larger)
+total = _fold(_vector, types.float64, lambda b, x, y: b.fadd(x, y))
 
 
 @_intrinsic

@@ -16,12 +16,15 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.proofs import proved_multiple, scale_of
-from maxmargin.duals.rows import Rows, epochs_per_call, same_shape
+from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.terms import contribution, row_terms
 from maxmargin.losses.dual_terms import ClassTerms
 
 #: number of neighboring rows visited together while w has at most SMALL entries and most rows are active
 BLOCK, SMALL = 4, 2**17
+#: largest number of epochs in one call, the entries after which it ends, and the visits of all rows after
+#: which the first one does
+EPOCHS, WORK, FIRST = 1000, 4e6, 4.0
 
 
 def padded(height: int, columns: int) -> Array:
@@ -40,6 +43,8 @@ class ClassCoordinates:
     """
 
     n_steps = 1
+    #: estimated gap at which a step ends
+    goal = 0.0
 
     def __init__(
         self,
@@ -84,26 +89,53 @@ class ClassCoordinates:
         self._alpha[still, self._costliest] = self._caps[still]
         self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
-        self._W: Array = padded(d + 1, rows.n_columns) if weights is None else weights
+        # the weights of a class are neighbors if rows are dense, and those of a feature if they are sparse
+        dense, K = indices is None, rows.n_columns
+        self._W: Array = padded(K, d + 1) if dense else padded(d + 1, K)
+        self._classes = np.tile(np.arange(K, dtype=np.int32), (n, 1)) if dense else None
+        self._sizes = np.full(n, K, dtype=np.int32) if dense else None
+        self._shared = weights
+        self._stats: Array = np.zeros(class_dual.N_STATS)
+        self._active: IntArray = np.empty_like(self._visited)
         self._offset = float(self._caps[still] @ demands.max(axis=1, initial=0.0))
         self._half_square = 0.0
         self._start(slack)
 
     def _start(self, slack: float = np.inf) -> None:
         """Make all rows active. No row is shrunk until an epoch has measured the size of violations."""
-        self._active = self._visited.copy()
-        self.slack = slack
+        stats = self._stats
+        stats[:] = 0.0
+        stats[class_dual.NEXT], stats[class_dual.LEAD] = 2.0, slack
+        self._select(self._visited)
+        stats[class_dual.FULL] = 1.0
+
+    def _select(self, rows: IntArray) -> None:
+        """Make these rows active, with all classes."""
+        self._active[: len(rows)] = rows
+        self._stats[class_dual.COUNT] = len(rows)
+        if self._sizes is not None:
+            self._sizes[:] = self.rows.n_columns
+
+    @property
+    def slack(self) -> float:
+        """Mean violation of the last epoch."""
+        return float(self._stats[class_dual.LEAD])
+
+    @property
+    def _by_feature(self) -> Array:
+        """The weights with one row per feature."""
+        return self._W if self._sizes is None else self._W.T
 
     @property
     def w(self) -> Array:
         """The weights without their padding."""
         K = self.rows.n_columns
-        return self._W[: self.rows.dim // K, :K].ravel()
+        return self._by_feature[: self.rows.dim // K, :K].ravel()
 
     @property
     def n_active(self) -> int:
         """Number of active rows."""
-        return len(self._active)
+        return int(self._stats[class_dual.COUNT])
 
     @property
     def n_support(self) -> int:
@@ -111,20 +143,23 @@ class ClassCoordinates:
         return int(class_dual.count_support(self._compiled, self._alpha, self._members))
 
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
-        """Run one epoch over the active rows, or a few if the call would take longer than the epoch."""
-        visited, gap = 0, 0.0
-        for k in range(epochs or epochs_per_call(self.rows.work(self.n_active))):
-            count, stats = self.n_active, np.zeros(4)
-            block = self._block if 4 * count > len(self._visited) else 1
-            left = class_dual.epoch(
-                self._compiled, self._caps, self._alpha, self._W, self._active, block, seed + k,
-                self.slack, stats,
-            )  # fmt: skip
-            self._active = self._active[:left]
-            self.slack = float(stats[class_dual.VIOLATION])
-            self._offset += float(stats[class_dual.OFFSET])
-            visited, gap = visited + count, float(stats[class_dual.GAP])
-        return SweepStats(visited, gap, 0)
+        """Run epochs over the active rows: one, or many if they are short. They end when the estimated gap is
+        at most :attr:`goal`."""
+        stats, W = self._stats, self._by_feature
+        first = (
+            FIRST * self.rows.work(len(self._visited)) if stats[class_dual.EPOCH] == 0.0 else WORK
+        )
+        stats[class_dual.GOAL], stats[class_dual.LIMIT] = self.goal, min(first, WORK)
+        if self._shared is not None:
+            W[: len(self._shared), : self.rows.n_columns] = self._shared[:, : self.rows.n_columns]
+        class_dual.ascend(
+            self._compiled, self._caps, self._alpha, self._W, self._visited, self._active,
+            self._classes, self._sizes, self._block, seed, epochs or EPOCHS, stats,
+        )  # fmt: skip
+        if self._shared is not None:
+            self._shared[:, : self.rows.n_columns] = W[: len(self._shared), : self.rows.n_columns]
+        self._offset += float(stats[class_dual.OFFSET])
+        return SweepStats(int(stats[class_dual.VISITS]), float(stats[class_dual.GAP]), 0)
 
     def check(self, scores: Array) -> None:
         """Reselect the active rows, given exact scores."""
@@ -132,7 +167,7 @@ class ClassCoordinates:
         left = class_dual.choose_active(
             self._compiled, self._alpha, scores, self._visited, self.slack, active
         )
-        self._active = active[:left]
+        self._select(active[:left])
 
     def dual_estimate(self, C: float) -> float:
         """The dual value for this C, at the w that the epochs maintain."""
@@ -175,7 +210,7 @@ class ClassCoordinates:
     @property
     def active(self) -> IntArray:
         """Indices of the rows the next step visits."""
-        return self._active
+        return self._active[: self.n_active]
 
     def adopt(self, multipliers: Array) -> None:
         """Set multipliers that the weights already contain. Those off the true class are reduced if they

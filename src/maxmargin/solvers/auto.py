@@ -140,7 +140,9 @@ def plan(problem: Problem) -> list[Phase]:
             return [Phase("stream", forever)]
         return [Phase("newton", forever), *last[:1]] if cheap else last
     if tiny(problem) and problem.dim <= MANY_COORDINATES:
-        return [*last, Phase("coordinate", forever)]
+        many = problem.shape.n_columns > 1
+        early = [Phase("coordinate", planes_cost(problem))] if many else []
+        return [*early, *last, Phase("coordinate", forever)]
     if cheap:
         return [Phase("coordinate", newton_cost(problem)), Phase("newton", forever), *last[:1]]
     if few:

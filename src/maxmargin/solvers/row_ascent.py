@@ -8,6 +8,9 @@
 
 The estimate can be too small or too large, so it only triggers checks. Bounds come from D and F alone.
 
+Duals that run many epochs in one step (Crammer-Singer) begin at C itself. If they make too little progress, the
+stages below follow.
+
 Continuation in C: from a cold start, the number of epochs of coordinate ascent grows with C. From the
 solution at C / 8, with multipliers and weights multiplied by 8, it hardly does. So a large C is reached in
 stages, each solved to the final tolerance (loose stages do not help). Bounds at C itself are known all along:
@@ -34,7 +37,7 @@ from maxmargin.core.contract.requests import (
     Request,
     Toward,
 )
-from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals
+from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, SeveralEpochs
 from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import FAR, minimize_on_line
@@ -53,6 +56,9 @@ CALL, CHECK = 50_000.0, 1.0
 CHECK_RARELY = 20_000
 #: C of the first stage in units of 1 / mean |x|^2; factor between stages; their tolerance
 FIRST_STAGE, STAGE, STAGE_TOL = 2.0, 8.0, 1e-3
+#: visits of all rows after which a fit without stages is judged by the share of rows that are still active,
+#: and the visits after which it is given up anyway
+JUDGED_AFTER, MANY_ACTIVE, MOST_VISITS = 4.0, 0.8, 2000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,7 @@ class RowProgress:
     spent: float = 0.0
     before: float = 0.0
     visited: float = 0.0
+    direct: bool = False
     guess: float = 1.0
     ratio: float = RATIO[2]
 
@@ -256,6 +263,8 @@ def ascend(
     if state.dual is None:
         state.dual = dual  # a valid bound even if the first stage is interrupted
     progress = RowProgress(stages, budget)
+    if isinstance(duals, SeveralEpochs) and stages[1:]:
+        progress = RowProgress([problem.C], budget, direct=True)
     if place is not None:
         rng.bit_generator.state = place["rng"]
         progress = RowProgress(**{name: value for name, value in place.items() if name != "rng"})
@@ -267,17 +276,27 @@ def ascend(
         stage = _Stage(problem, state, way, C, dual, progress)
         yield from stage.solve(rng, resumed=place is not None)
         del stage  # and the scores that it holds
-        if C != problem.C:
+        given_up = progress.direct and state.stop is None and not state.met(problem)
+        if C != problem.C or given_up:
             # kept as a plane: the first epochs of the next stage may have a smaller dual value
             duals.dual_value(C)
             plane = PlaneDual(duals.aggregate(), problem.C)
             at = Attained.by(state.upper, problem.n_examples)
-            state.raise_lower(plane.value(problem.regularizer, problem.dim, at), plane)
+            value = plane.value(problem.regularizer, problem.dim, at)
+            if state.dual is dual:
+                state.lower, state.dual = max(value, state.lower), plane
+            state.raise_lower(value, plane)
         if state.met(problem):
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
         visited = progress.visited
+        if progress.direct:
+            multipliers = duals.multipliers.copy()
+            duals.rescale(stages[0], problem.regularizer)
+            duals.load(multipliers)  # reduced to the smaller caps
+            progress, place = RowProgress(stages, budget), None
+            continue
         left, spent = progress.stages[1:], progress.spent + visited
         progress, place = RowProgress(left, progress.budget, spent, visited), None
 
@@ -309,6 +328,9 @@ class _Stage:
         once = way.streaming is not None and way.streaming.schedule == "one_pass"
         while True:
             state.candidate = self.dual.point
+            if isinstance(duals, SeveralEpochs):
+                upper = min(self.upper, C * problem.n_examples)
+                duals.goal = _allowed(problem, C, upper) / progress.ratio
             stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
             since += 1
             passes = since / duals.n_steps
@@ -342,14 +364,18 @@ class _Stage:
             if over:
                 state.stop = "max_iter"  # one pass was all that was asked for
                 return
+            if progress.direct and _hopeless(progress.visited, duals):
+                return
             if since:
                 continue
             gap, allowed = self.upper - lower, _allowed(problem, C, self.upper)
             if not final and gap <= allowed:
                 return
             if stuck or stall.stalled(gap, self.upper, allowed):
-                state.stop = "stalled" if final else None
+                state.stop = "stalled" if final and not progress.direct else None
                 return
+            if progress.direct:
+                continue
             left = outlook.remaining(progress.visited, gap, allowed)
             if left > 0.0:
                 # each later stage takes longer than this one, as this one takes longer than the last
@@ -413,6 +439,12 @@ class _Stage:
 
     def _objective(self, at: LineEvaluation) -> float:
         return self.problem.regularizer.value(at.w) + self.C * at.upper
+
+
+def _hopeless(visited: float, duals: RowDuals) -> bool:
+    """Whether a fit without stages takes too long: most multipliers are between their bounds, or it did."""
+    judged = visited >= JUDGED_AFTER and duals.n_active > MANY_ACTIVE * duals.n_examples
+    return judged or visited >= MOST_VISITS
 
 
 def _allowed(problem: Problem, C: float, upper: float) -> float:

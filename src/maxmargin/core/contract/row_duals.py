@@ -116,6 +116,13 @@ class RowDuals(Protocol):
 
 
 @runtime_checkable
+class SeveralEpochs(Protocol):
+    """Row duals that run several epochs in one step, until the estimated gap is at most ``goal``."""
+
+    goal: float
+
+
+@runtime_checkable
 class DualsInShards(Protocol):
     """Row duals whose multipliers stay with the shards of an engine, which write and read their own."""
 
