@@ -8,8 +8,8 @@
 
 The estimate can be too small or too large, so it only triggers checks. Bounds come from D and F alone.
 
-Duals that run many epochs in one step (Crammer-Singer) begin at C itself. If they make too little progress, the
-stages below follow.
+Duals that run many epochs in one step (Crammer-Singer) begin at C itself. If they make too little progress,
+the stages below follow.
 
 Continuation in C: from a cold start, the number of epochs of coordinate ascent grows with C. From the
 solution at C / 8, with multipliers and weights multiplied by 8, it hardly does. So a large C is reached in
