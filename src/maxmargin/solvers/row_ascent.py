@@ -224,7 +224,7 @@ class RowProgress:
     spent: float = 0.0
     before: float = 0.0
     visited: float = 0.0
-    direct: bool = False
+    direct: int = 0  # a checkpoint holds numbers
     guess: float = 1.0
     ratio: float = RATIO[2]
 
@@ -264,7 +264,7 @@ def ascend(
         state.dual = dual  # a valid bound even if the first stage is interrupted
     progress = RowProgress(stages, budget)
     if isinstance(duals, SeveralEpochs) and stages[1:]:
-        progress = RowProgress([problem.C], budget, direct=True)
+        progress = RowProgress([problem.C], budget, direct=1)
     if place is not None:
         rng.bit_generator.state = place["rng"]
         progress = RowProgress(**{name: value for name, value in place.items() if name != "rng"})
