@@ -91,3 +91,19 @@ def test_free_coordinates_pay_their_bound() -> None:
     point = DualPoint((np.array([2.0, 1.0]),), np.array([4.0]), np.array([1.0]), 0.0)
     omega = SquaredNorm(free=np.array([1]), free_bound=0.25)
     assert point.value(omega, 2, Attained(8.0, np.inf)) == 4.0 - 2.0 - 0.25
+
+
+def test_radius_and_steps_of_a_regularizer() -> None:
+    assert SquaredNorm().radius(8.0) == 4.0
+    assert SquaredNorm().radius(-1.0) == 0.0
+    assert SquaredNorm(free=np.array([0, 2]), free_bound=3.0).radius(8.0) == 10.0
+    signed = SquaredNorm(nonnegative=np.array([1]), floor=np.array([1.0]))
+    w, down = np.array([5.0, 3.0]), np.array([-1.0, -0.5])
+    limit = signed.step_limit(w, down)
+    assert 4.0 * (1.0 - 1e-11) <= limit < 4.0
+    assert (w + limit * down)[1] >= 1.0
+    assert signed.step_limit(w, np.array([-1.0, 0.5])) == np.inf
+    # a step of 1e12 is shortened by no more than a half
+    assert (
+        0.5 * 1e13 <= signed.step_limit(np.array([0.0, 1.0 + 1.0]), np.array([0.0, -1e-13])) < 1e13
+    )

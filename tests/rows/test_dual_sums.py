@@ -7,7 +7,10 @@ import pytest
 
 from maxmargin.core import SquaredNorm
 from maxmargin.core.rounding import Scale
+from maxmargin.duals import proofs
 from maxmargin.duals.dual_sums import DualSums
+from maxmargin.losses import Hinge
+from maxmargin.risks import ScoreRisk
 
 
 class OneRow(DualSums):
@@ -50,3 +53,13 @@ def test_multipliers_as_one_cut() -> None:
     cut = OneRow(0.5, curved=0.125).aggregate()
     assert (cut.offset, cut.plane.tolist()) == (0.375, [-0.5])
     assert cut.error == Scale(1.0, 1.0, 1).of_cut()
+
+
+def test_an_unpenalized_coordinate_of_the_multipliers_costs_its_bound() -> None:
+    # x = (1, 1), of which the second is free: u = (1/2, 1/2), D = 1/2 - 1/8 - 1/2 * 1/4
+    rows = ScoreRisk(np.ones((1, 1)), np.ones(1), Hinge(), intercept=1.0).rows
+    omega = SquaredNorm(free=np.array([1]), free_bound=0.25)
+    alpha = np.array([0.5])
+    point = proofs.DualValue.of(rows, 1.0, alpha)
+    assert (point.u.tolist(), point.linear, point.curved) == ([0.5, 0.5], 0.5, 0.0)
+    assert proofs._proved(rows, omega, alpha, point, np.ones(1), np.inf) == 0.25
