@@ -173,10 +173,10 @@ def test_files_checkpoints_sparse_rows_and_data_sets(name: str, tmp_path: Any) -
     keep = Checkpoint(tmp_path / "fit", None, 1)
     with pytest.warns(Warning, match="max_iter"):
         LinearSVC(
-            loss="logistic", multi_class="multinomial", tol=1e-5, max_iter=2, checkpoint=keep
-        ).fit(X, y)
+            loss="logistic", multi_class="multinomial", tol=1e-5, max_iter=1, checkpoint=keep
+        ).fit(sp.csr_matrix(X), y)
     resumed = LinearSVC(loss="logistic", multi_class="multinomial", tol=1e-5).fit(
-        X, y, resume_from=tmp_path / "fit"
+        sp.csr_matrix(X), y, resume_from=tmp_path / "fit"
     )
     others = [
         resumed,

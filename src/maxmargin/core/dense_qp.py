@@ -98,6 +98,7 @@ def _solve(planes: Array, offsets: Array, C: float, omega: SquaredNorm) -> Dense
         return None
     if len(omega.free):
         beta = _balanced(beta, A, P)
+        w[omega.free] = _shortest(w[omega.free], planes[:, omega.free])
     return DenseSolution(w, beta)
 
 
@@ -128,6 +129,17 @@ def _balanced(beta: Array, A: Array, P: Array) -> Array:
                 break
             beta = better
     return beta
+
+
+def _shortest(w: Array, planes: Array) -> Array:
+    """The shortest of the points that have equal values on all planes: for multiclass, intercepts that sum to
+    zero."""
+    _, found, directions = np.linalg.svd(planes, full_matrices=len(planes) < len(w))
+    sizes = np.zeros(len(w))
+    sizes[: len(found)] = found
+    null_space = directions[sizes <= 1e-12 * sizes[0]]
+    out: Array = w - null_space.T @ (null_space @ w)
+    return out
 
 
 class _PlaneProgram(PredictorCorrector):
