@@ -187,3 +187,19 @@ def test_two_classes_with_costs_return_the_weights_that_were_evaluated():
     F = 0.25 * svc.coef_[0] @ svc.coef_[0] + C * np.maximum(0.0, short).sum()
     assert svc.objective_ == pytest.approx(F, rel=1e-9)
     assert svc.lower_bound_ <= svc.objective_
+
+
+@pytest.mark.parametrize("target", [1e-6, 1e-3, 1.0, -3e-9])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-7])
+def test_the_objective_of_tiny_targets_covers_the_rounding_of_residuals(target, epsilon):
+    for x in (-6000.0, 7.0, 3e4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            svr = LinearSVR(epsilon=epsilon).fit([[x]], [target])
+        w, b = Fraction(float(svr.coef_[0])), Fraction(float(np.ravel(svr.intercept_)[0]))
+        short = max(abs(Fraction(target) - w * Fraction(x) - b) - Fraction(epsilon), Fraction(0))
+        F = (w * w + b * b) / 2 + short
+        assert Fraction(svr.objective_) >= F * Fraction(1 - 1e-12) - Fraction(
+            1e-300
+        )  # of underflow
+        assert Fraction(svr.lower_bound_) <= F

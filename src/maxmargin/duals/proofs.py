@@ -33,7 +33,8 @@ from maxmargin.losses.dual_terms import DualTerms
 Accumulate = Callable[[Array], Array]
 #: keep the multipliers if their best multiple is within this factor
 NEARLY = 0.999
-#: slopes are also computed at scores that are nearer to zero by this multiple of their largest error
+#: slopes are also computed at scores that are nearer to zero, and farther from it, by this multiple of their
+#: largest error
 NEARER = 8.0
 #: largest number of terms that are summed without rounding
 FEW = 200_000
@@ -171,10 +172,12 @@ def proved_risk(rows: Rows, w: Array, value: float, error: float, enough: float)
         sizes = np.abs(s) if s.ndim == 1 else np.linalg.norm(s, axis=1)
         # without weights of features, scores are the intercepts themselves
         constant = rows.intercept == 1.0 and not w[: -rows.n_columns].any()
-        off = (0.0 if constant else (2.0 + np.sqrt(rows.n)) * UNIT) * sizes
-        # margins that are met up to rounding are violated a little nearer to zero
-        near = (1.0 - min(1.0, NEARER * float(off.max(initial=0.0)))) * s
-        slopes = _slopes(rows.loss, y, rows.loss.heaviest * weight, s, near)
+        unit = 0.0 if constant else (2.0 + np.sqrt(rows.n)) * UNIT
+        off = unit * sizes
+        # margins that are met up to rounding are violated a little nearer to zero, and tubes on either side
+        moved = min(1.0, NEARER * max(unit, float(off.max(initial=0.0))))
+        points = s, (1.0 - moved) * s, (1.0 + moved) * s
+        slopes = _slopes(rows.loss, y, rows.loss.heaviest * weight, *points)
         again = float(rows.loss.value(s, y, weight))
         lost = loss_error(rows, again, float(slopes @ off), float(slopes @ (off * off)))
         # a demand such as n (1 - a metric) is rounded even where it is met: once for each sample
