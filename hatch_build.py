@@ -1,6 +1,7 @@
 """Platform wheels: with MAXMARGIN_PLATFORM_WHEEL=1 the wheel has code that is compiled ahead of time.
 
-Without that variable the wheel is pure: it has the sources only, and Numba compiles them on demand.
+Without that variable the wheel is pure: it has the sources only, and Numba compiles them on demand. So only
+the pure wheel, and what is installed from sources, requires Numba.
 """
 
 from __future__ import annotations
@@ -13,29 +14,42 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 #: numba.pycc is deprecated, so one version that is known to work compiles all wheels
 COMPILERS = ["numba==0.68.1", "numpy>=2.1", "setuptools>=77"]
 
 
+def is_platform_wheel() -> bool:
+    """Whether a platform wheel was asked for."""
+    return os.environ.get("MAXMARGIN_PLATFORM_WHEEL", "0") not in ("", "0")
+
+
+class Dependencies(MetadataHookInterface):
+    """What a wheel requires. In an sdist, hatchling does not call this: it reads PKG-INFO."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the dependencies."""
+        numba = [] if is_platform_wheel() else metadata["optional-dependencies"]["compile"]
+        metadata["dependencies"] = [*self.config["dependencies"], *numba]
+
+
 class PlatformWheel(BuildHookInterface):  # type: ignore[type-arg]
     """Compile, and add the extension modules to the wheel."""
 
-    def is_wanted(self) -> bool:
-        """Whether a platform wheel was asked for."""
-        return os.environ.get("MAXMARGIN_PLATFORM_WHEEL", "0") not in ("", "0")
-
     def dependencies(self) -> list[str]:
         """What the build requires, in addition to the requirements of pyproject.toml."""
-        return COMPILERS if self.is_wanted() else []
+        return COMPILERS if is_platform_wheel() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is written."""
-        if not self.is_wanted() or version == "editable":
+        if not is_platform_wheel() or version == "editable":
             return
         self._folder = tempfile.TemporaryDirectory()
         tool = Path(self.root, "tools", "build_kernels.py")
         subprocess.run([sys.executable, tool, self._folder.name], check=True)
+        required = self.metadata.core.dependencies  # in an sdist, those of the pure wheel
+        required[:] = [text for text in required if not text.startswith("numba")]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         for path in Path(self._folder.name).iterdir():

@@ -59,10 +59,14 @@ def _recipe(now: str) -> list[str]:
     recipe = (ROOT / "conda/recipe.yaml").read_text(encoding="utf-8")
     if f'  version: "{now}"' not in recipe:
         out.append(f"conda/recipe.yaml has another version than {now}")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for name, bound in lowest(project["dependencies"]).items():
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    for name, bound in lowest(tool["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]).items():
         if f"    - {name} >={bound}\n" not in recipe:
             out.append(f"conda/recipe.yaml does not require {name} >={bound}")
+    hook = (ROOT / "hatch_build.py").read_text(encoding="utf-8")
+    for compiler in re.findall(r'"(numba==[\d.]+)"', hook):
+        if f"    - {compiler.replace('==', ' ==')} " not in recipe:
+            out.append(f"conda/recipe.yaml does not compile with {compiler}")
     return out
 
 

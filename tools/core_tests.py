@@ -3,6 +3,7 @@
     python tools/core_tests.py --resolution lowest-direct
     python tools/core_tests.py --resolution highest --python python3.13
     python tools/core_tests.py --resolution highest --package dist/maxmargin-0.1.0.tar.gz
+    python tools/core_tests.py --resolution highest --package PLATFORM_WHEEL --without numba --readme
 
 The environment is new and has nothing but the package, what it depends on, and pytest. The core tests fit
 every estimator, read the model files of all releases, and compare fits with reference solvers. It runs
@@ -46,7 +47,13 @@ def uv(*arguments: str) -> str:
 
 
 def run(
-    folder: Path, python: str, resolution: str, package: str, readme: bool, selection: list[str]
+    folder: Path,
+    python: str,
+    resolution: str,
+    package: str,
+    readme: bool,
+    without: list[str],
+    selection: list[str],
 ) -> int:
     """Make the environment in this folder, and return the exit code of the tests."""
     uv("venv", "--quiet", "--python", python, str(folder / "env"))
@@ -73,6 +80,8 @@ def run(
     # the tools of the tests must not change what was installed, and need not be old themselves
     frozen = folder / "installed.txt"
     installed = uv("pip", "freeze", "--quiet", "--python", interpreter).splitlines()
+    if found := [line for line in installed if line.partition("==")[0] in without]:
+        raise SystemExit(f"installed, but should not be: {', '.join(found)}")
     frozen.write_text("\n".join(line for line in installed if not line.startswith("maxmargin")))
     uv(*into, "--constraint", str(frozen), *TOOLS)
     options = ("-q", "-p", "no:cacheprovider", "--durations=5")
@@ -96,10 +105,13 @@ def main(arguments: list[str]) -> int:
         "--readme", action="store_true", help="first run README.md, with nothing else installed"
     )
     parser.add_argument("tests", nargs="*", default=list(CORE), help="default: the core tests")
+    parser.add_argument(
+        "--without", nargs="+", default=[], help="packages that must not be installed with it"
+    )
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         where, how = Path(folder), (chosen.python, chosen.resolution, chosen.package)
-        return run(where, *how, chosen.readme, chosen.tests)
+        return run(where, *how, chosen.readme, chosen.without, chosen.tests)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tests.persistence.same import Pick, identical
 
 import maxmargin
 from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, load
+from maxmargin.compiled.precompiled import precompiled
 from maxmargin.files.codec import Decoder, Encoder, dumps
 from maxmargin.persistence import ModelFileError, save
 
@@ -107,7 +108,8 @@ def test_the_file_is_plain_safetensors_with_a_json_header(path):
         assert json.loads(file.get_tensor("tree").tobytes())["n_features_in_"] == 4
     header = json.loads(metadata["about"])
     assert metadata["format"] == "maxmargin model 3"
-    versions = maxmargin.__version__, platform.python_version(), np.__version__, numba.__version__
+    compiler = precompiled().numba or numba.__version__
+    versions = maxmargin.__version__, platform.python_version(), np.__version__, compiler
     assert tuple(metadata[k] for k in ("library", "python", "numpy", "numba")) == versions
     assert set(metadata) == {"checksum", "format", "library", "python", "numpy", "numba", "about"}
     assert (header["class"], header["params"]["C"]) == ("LinearSVC", 0.5)

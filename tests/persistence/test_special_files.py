@@ -11,6 +11,7 @@ import pytest
 import maxmargin
 from maxmargin import Checkpoint, LinearSVC
 from maxmargin.command_line import main
+from maxmargin.compiled.precompiled import Precompiled
 from maxmargin.files import container
 
 X, Y = [[0.0], [1.0], [3.0]], [0, 1, 1]
@@ -89,6 +90,7 @@ def test_numba_need_not_be_installed_to_save(tmp_path, monkeypatch):
         raise container.PackageNotFoundError(name)
 
     monkeypatch.setattr(container, "version", absent)
+    monkeypatch.setattr(container, "precompiled", lambda: Precompiled("compiled by Numba"))
     container._versions.cache_clear()
     try:
         LinearSVC(checkpoint=tmp_path / "checkpoint").fit(X, Y).save(tmp_path / "model")

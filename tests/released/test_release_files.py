@@ -47,7 +47,7 @@ def test_the_recipe_for_conda_requires_what_the_project_requires(check_release):
     assert bounds == {"a": "1.2", "b-c": "3"}
     released = re.match(r"\d+\.\d+\.\d+", maxmargin.__version__).group()
     complaints = check_release._recipe(released)
-    assert [text for text in complaints if "does not require" in text] == []
+    assert [text for text in complaints if "does not" in text] == []
     assert check_release._recipe("77.0.0") == ["conda/recipe.yaml has another version than 77.0.0"]
 
 

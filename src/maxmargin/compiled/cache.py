@@ -13,13 +13,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from maxmargin.compiled.precompiled import stamp
+from maxmargin.compiled.precompiled import precompiled, stamp
 
 
-def compile_when_called(function: Any, options: dict[str, Any]) -> Any:
-    """The function as Numba has it: it compiles for the types of each call, or loads from the cache."""
-    from numba import njit
+def compile_when_called(function: Any, options: dict[str, Any], types: str = "") -> Any:
+    """The function as Numba has it: it compiles for the types of each call, or loads from the cache.
 
+    ``types`` are those of a call for which there is no precompiled code.
+    """
+    try:
+        from numba import njit
+    except ModuleNotFoundError as error:
+        if error.name not in ("numba", "llvmlite"):
+            raise
+        raise ModuleNotFoundError(_without_numba(function, types), name=error.name) from error
     prepare_cache()
     decorator: Any = njit  # its annotations lack two of the options
     dispatcher = decorator(**options)(function)
@@ -28,6 +35,16 @@ def compile_when_called(function: Any, options: dict[str, Any]) -> Any:
     ):  # no folder is writable, of which `prepare_cache` has warned
         dispatcher.enable_caching()
     return dispatcher
+
+
+def _without_numba(function: Any, types: str) -> str:
+    name = f"{function.__module__}.{function.__name__}"
+    if not precompiled().functions:
+        need = f"the functions of maxmargin are {precompiled().reason}"
+    else:
+        called = f"is called with the types {types}" if types else "is part of code to compile"
+        need = f"{name} {called}, for which this wheel of maxmargin has no compiled code"
+    return f"{need}. Numba is not installed: pip install 'maxmargin[compile]'"
 
 
 @cache

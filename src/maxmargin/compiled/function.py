@@ -50,22 +50,21 @@ class Function(_Dispatcher):  # type: ignore[misc] # in C
         ):
             return found
         _log.info("compiling %s for %s", self.name, types)
-        return self.compiling
+        return self.compiling(types)
 
-    @property
-    def compiling(self) -> Any:
+    def compiling(self, types: str = "") -> Any:
         """The function as Numba has it: it compiles for the types of each call."""
         from maxmargin.compiled.cache import compile_when_called
 
         with _lock:
             if self._compiling is None:
-                self._compiling = compile_when_called(self.py_func, self.options)
+                self._compiling = compile_when_called(self.py_func, self.options, types)
         return self._compiling
 
     @property
     def _numba_type_(self) -> Any:
         """Numba asks for this where code that it compiles mentions the function."""
-        return self.compiling._numba_type_
+        return self.compiling()._numba_type_
 
     def __reduce__(self) -> Any:
         return _named, (self.__module__, self.__qualname__)

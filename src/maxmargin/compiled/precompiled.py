@@ -73,6 +73,8 @@ class Precompiled(NamedTuple):
     dispatcher: type | None = None
     #: by function and types: the function, and which arrays may be read-only; empty if Numba compiles
     functions: dict[str, dict[str, tuple[Any, tuple[bool, ...]]]] = {}  # noqa: RUF012 - never changed
+    #: the version of Numba that compiled the functions
+    numba: str = ""
 
 
 def _without() -> bool:
@@ -121,7 +123,7 @@ def precompiled() -> Precompiled:
         )
         functions.setdefault(function, {})[types] = compiled, marks
     reason = f"precompiled for {target()} with {dispatch.BUILT_WITH}"
-    return Precompiled(reason, dispatch.Dispatcher, functions)
+    return Precompiled(reason, dispatch.Dispatcher, functions, dispatch.BUILT_WITH.split()[-1])
 
 
 def spell(value: Any) -> str:

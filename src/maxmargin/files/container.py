@@ -29,6 +29,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from maxmargin._version import __version__
+from maxmargin.compiled.precompiled import precompiled
 from maxmargin.files.codec import (
     CONTRADICTIONS,
     FREE,
@@ -98,9 +99,9 @@ def _checksum(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> st
 @cache
 def _versions() -> dict[str, str]:
     """Versions of what writes the file; no date and no machine, so that equal models make equal files."""
-    try:
-        numba = version("numba")  # not imported for that
-    except PackageNotFoundError:  # functions that were compiled ahead do not need it
+    try:  # the one that compiled; it is not imported for that
+        numba = precompiled().numba or version("numba")
+    except PackageNotFoundError:
         numba = "not installed"
     return {
         "library": __version__,

@@ -9,9 +9,9 @@ from typing import Any
 
 from maxmargin._version import __version__
 
-REQUIRED = ("numpy", "scipy", "numba", "llvmlite", "scikit-learn", "joblib", "threadpoolctl",
-            "safetensors")  # fmt: skip
-OPTIONAL = ("matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec", "s3fs")
+REQUIRED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "safetensors")
+OPTIONAL = ("numba", "llvmlite", "matplotlib", "rich", "pyarrow", "zstandard", "ray", "cloudpickle", "fsspec",
+            "s3fs")  # fmt: skip
 
 
 def add_parser(subparsers: Any) -> None:
@@ -58,6 +58,8 @@ def compiled_code() -> str:
     found = precompiled()
     if found.functions:
         return found.reason
+    if _version("numba") is None:
+        return f"{found.reason}, which is missing: pip install 'maxmargin[compile]'"
     from maxmargin.compiled.cache import cache_folder  # imports Numba
 
     folder = cache_folder() or "not cached: no folder is writable (set NUMBA_CACHE_DIR)"
@@ -68,7 +70,7 @@ def _processor() -> str:
     """The processor as Numba calls it; without Numba, the kind of machine."""
     from maxmargin.compiled.precompiled import precompiled
 
-    if precompiled().functions:
+    if precompiled().functions or _version("numba") is None:
         return platform.machine()
     from llvmlite import binding
     from numba.core import config
