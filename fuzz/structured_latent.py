@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tests.latent_tasks import Rows, WrongRows
 from tests.reference_optima.program import EPS
 from tests.reference_optima.program import LONG as LD
 from tests.reference_optima.structured import Example, Problem, referee
@@ -16,7 +17,6 @@ from tests.reference_optima.structured import Example, Problem, referee
 from fuzz import structured_checks as checks
 from fuzz import structured_draws as draws
 from fuzz.framework import Case, Finding, Outcome
-from fuzz.structured_tasks import Rows, WrongRows
 from maxmargin import LatentStructuredSVM
 
 NAME = "LatentStructuredSVM"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.core import SparseVector
-from maxmargin.tasks import LatentTask, Task
+from maxmargin.tasks import Task
 
 
 class Lookup(Task):
@@ -49,50 +49,3 @@ class Searched(Lookup):
 
     def loss_step(self, x, y):
         return 1.0 if all(v == int(v) for v in y[1]) else 0.0
-
-
-class Rows(LatentTask):
-    """K classes; the row of x that scores a class is latent. ``spread`` makes the loss depend on the row."""
-
-    def __init__(self, K=2, spread=0.0):
-        self.K, self.spread = K, spread
-
-    def setup(self, X, Y):
-        self.d = X[0].shape[1]
-        return self.K * self.d
-
-    def joint_feature(self, x, y, h):
-        psi = np.zeros((self.K, self.d))
-        psi[y] = x[h]
-        return psi.ravel()
-
-    def loss(self, y, y_hat, h_hat):
-        return float(y != y_hat) * (1.0 + self.spread * h_hat)
-
-    def complete(self, x, y, w):
-        return int(np.argmax(x @ w.reshape(self.K, -1)[y]))
-
-    def inference(self, x, w):
-        return self.best(x @ w.reshape(self.K, -1).T)
-
-    def loss_augmented_inference(self, x, y, w):
-        scores = x @ w.reshape(self.K, -1).T
-        return self.best(
-            scores + (np.arange(self.K) != y) * (1.0 + self.spread * np.arange(len(x))[:, None])
-        )
-
-    def best(self, scores):
-        h, y = np.unravel_index(np.argmax(scores), scores.shape)
-        return int(y), int(h)
-
-
-class WrongRows(Rows):
-    """The same with an oracle over wrong classes only."""
-
-    wrong_only = True
-
-    def loss_augmented_inference(self, x, y, w):
-        scores = x @ w.reshape(self.K, -1).T
-        scores = scores + (1.0 + self.spread * np.arange(len(x))[:, None])
-        scores[:, y] = -np.inf
-        return self.best(scores)
