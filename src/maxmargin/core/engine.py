@@ -227,7 +227,8 @@ class SerialEngine:
         """Sum the results of all shards."""
         if len(self._shards) == 1:
             return self._alone(method, args)
-        self._require_shards()
+        if not self._shards:
+            self._require_shards()
         total: R = join(self._fold(shard_method(method), args))
         return total
 
@@ -235,8 +236,9 @@ class SerialEngine:
         """Return the results of all shards as a list."""
         if len(self._shards) == 1:
             return [self._alone(method, args)]
-        self._require_shards()
-        return list(self._map(shard_method(method), args))
+        if not self._shards:
+            self._require_shards()
+        return self._map(shard_method(method), args)
 
     def run(self, function: Callable[[int], object], count: int) -> None:
         """Call a function with 0 .. count - 1; see :class:`maxmargin.core.engine.TaskEngine`."""
@@ -260,19 +262,29 @@ class SerialEngine:
         return answer
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
-        return fold(self._map(method, args))
+        plain = [a.array if isinstance(a, Handle) else a for a in args]
+        return fold(self._call(index, method, plain) for index in range(len(self._shards)))
 
-    def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
-        plain = tuple(a.array if isinstance(a, Handle) else a for a in args)
-        for index in range(len(self._shards)):
-            yield self._call(index, method, plain)
+    def _map(self, method: str, args: tuple[Any, ...]) -> list[Any]:
+        plain = [a.array if isinstance(a, Handle) else a for a in args]
+        answers: list[Any] = []
+        try:
+            for shard in self._shards:
+                answers.append(getattr(shard, method)(*plain))
+        except (Exception, SystemExit) as error:
+            self._explain(error, len(answers), method)
+            raise
+        return answers
 
     def _call(self, index: int, method: str, args: Sequence[Any]) -> Any:
         try:
             return getattr(self._shards[index], method)(*args)
         except (Exception, SystemExit) as error:
-            error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
+            self._explain(error, index, method)
             raise
+
+    def _explain(self, error: BaseException, index: int, method: str) -> None:
+        error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
 
     def _name(self, index: int, n_shards: int) -> str:
         return f"shard {index} of {n_shards}"

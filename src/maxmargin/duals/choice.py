@@ -43,7 +43,7 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"{why}; use dealing='shards'" if method == "block coordinate" else why
     if method == "quasi-newton":
         return _not_by_gradients(rows, regularizer)
-    terms = rows.loss.dual_terms(rows.y[:1])
+    terms = rows.first_terms
     if method == "newton" and not isinstance(terms, DualTerms):
         if rows.loss.newton_terms(rows.y[:1]) is None:
             return (
@@ -101,7 +101,7 @@ def row_duals(
         raise TypeError(refused(method, why))
     require_true_terms(rows.loss, rows.y)
     if method == "newton":
-        terms = rows.loss.dual_terms(rows.y[:1])
+        terms = rows.first_terms
         by_points = isinstance(terms, DualTerms) and terms.capped
         return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
     if method == "quasi-newton":

@@ -44,7 +44,7 @@ def serves(rows: Rows, regularizer: SquaredNorm) -> bool:
     alone = list(regularizer.free) == [rows.dim - 1] and not len(regularizer.nonnegative)
     if not alone or rows.intercept == 0.0 or rows.loss.label_kind != "sign":
         return False
-    terms = rows.loss.dual_terms(rows.y[:1])
+    terms = rows.first_terms
     if not isinstance(terms, DualTerms):
         return False
     return terms.capped and not terms.two_sided and terms.curvature == 0.0

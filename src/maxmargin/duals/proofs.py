@@ -155,7 +155,7 @@ def loss_error(rows: Rows, value: float, first: float, second: float) -> float:
     ``first`` is sum_i c_i d_i and ``second`` is sum_i c_i d_i^2, with the slopes c of the loss."""
     loss = rows.loss
     lost = first if loss.n_outputs() is None else 2.0 * first
-    terms = loss.dual_terms(rows.y[:1]) if loss.smooth else None
+    terms = rows.first_terms if loss.smooth else None
     if loss.smooth and not (isinstance(terms, DualTerms) and terms.capped):
         lost = 2.0 * float(np.sqrt(value * second)) + second  # the slopes are at most 2 sqrt(loss)
     return float(lost) + gamma(rows.n) * value

@@ -8,6 +8,7 @@ columns) is left out and sent to a worker once, with the factory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from maxmargin.core.vectors import Array, IntArray, writable
 from maxmargin.data.columns import LazyColumn, Window
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, DivisibleDesign, RangeDesign
 from maxmargin.losses.base import ScoreLoss
+from maxmargin.losses.dual_terms import RowTerms
 
 #: number of entries whose visit takes as long as the overhead of an epoch
 CALL = 20_000.0
@@ -32,7 +34,7 @@ def same_shape(given: Any, own: Array) -> Array:
     return floats(given, "the numbers of rows", own.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """All stored rows, and the ranges of them that belong to the problem.
 
@@ -52,20 +54,25 @@ class Rows:
     #: relative error of entries and offsets that were computed from the data
     relative_error: float = 0.0
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of rows in the ranges."""
         return sum(hi - lo for lo, hi in self.ranges)
 
-    @property
+    @cached_property
     def n_columns(self) -> int:
         """Number of scores per row."""
         return self.loss.n_outputs() or 1
 
-    @property
+    @cached_property
     def dim(self) -> int:
         """Length of w: the features, plus the constant feature if there is one, times the columns."""
         return (self.design.shape[1] + int(self.intercept != 0.0)) * self.n_columns
+
+    @cached_property
+    def first_terms(self) -> RowTerms | None:
+        """The dual of the first row, which says what the duals of all rows can do; None without one."""
+        return self.loss.dual_terms(self.y[:1])
 
     def work(self, n_rows: int) -> float:
         """Number of entries in ``n_rows`` rows, times the columns."""

@@ -125,7 +125,7 @@ class Host(ThreadEngine):
     ) -> list[Any] | Failure:
         """The results, one per shard, in the order of their numbers."""
         try:
-            return self._called(numbers) or list(self._map(method, _read_only(args)))
+            return self._called(numbers) or self._map(method, _read_only(args))
         except _RAISED as error:
             return failure(error)
 

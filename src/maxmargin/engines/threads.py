@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -44,10 +44,10 @@ class ThreadEngine(SerialEngine):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.n_workers,)
 
-    def _map(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
+    def _map(self, method: str, args: tuple[Any, ...]) -> list[Any]:
         answers: list[Any] = [None] * len(self._shards)
         self._run_calls(self._round(answers.__setitem__, method, args))
-        return iter(answers)
+        return answers
 
     def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
         tree = Tree()  # frees parts once they are added

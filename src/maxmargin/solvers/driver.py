@@ -190,7 +190,9 @@ class Driver:
         match request:
             case ask.Confirm(sets, w, expensive):
                 parts = self._ask_all(w) if expensive else self._examples().answers(w)
-                self.passes += sum(part.hi - part.lo for part in parts) / max(1, sets.n_examples)
+                self.passes += sum(part.hi - part.lo for part in parts) / max(
+                    1, self.problem.n_examples
+                )
                 return sets.confirm(parts), what
             case ask.Sweep(sets, "epoch", order):
                 stats, what = sets.epoch(order), "qp"
@@ -202,7 +204,7 @@ class Driver:
                     engine, "DualCoordinate with batch_size=1 calls the oracle", _FOR_SETS
                 )
                 stats = sets.stream(order, skip_below)
-        self.passes += stats.oracle_calls / max(1, sets.n_examples)
+        self.passes += stats.oracle_calls / max(1, self.problem.n_examples)
         return stats, what
 
     def _over_rows(self, request: ask.Improve | ask.Check) -> Any:

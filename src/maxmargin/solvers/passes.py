@@ -30,13 +30,13 @@ def in_pieces(
     sets: WorkingSets, rng: np.random.Generator, pieces: Sequence[IntArray], skip: float, size: int
 ) -> Asked:
     """A pass with a few epochs over all examples after each piece; the sum of the gaps."""
-    total = 0.0
+    total, n = 0.0, sets.n_examples
     for piece in pieces:
         stats: SweepStats = yield Sweep(sets, "batches", piece, skip, size)
         total += stats.gap
         if stats.oracle_calls:
             for _ in range(PIECE_EPOCHS):
-                yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
+                yield Sweep(sets, "epoch", rng.permutation(n))
     return total
 
 
@@ -62,9 +62,9 @@ def n_slack(
 
 def epochs(sets: WorkingSets, rng: np.random.Generator, goal: float, limit: int) -> Steps:
     """At most so many sweeps of block steps over the sets, until their gap is at most ``goal``."""
-    before = np.inf
+    before, n = np.inf, sets.n_examples
     for k in range(limit):
-        stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(sets.n_examples))
+        stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(n))
         if stats.gap <= goal:
             return
         if k % STUCK == STUCK - 1:

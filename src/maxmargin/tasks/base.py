@@ -163,7 +163,10 @@ class Task(ABC):
                 a.size,
             )
         out = a.to_dense() if isinstance(a, SparseVector) else np.array(a, dtype=np.float64)
-        add_scaled(out, -1.0, b)
+        if isinstance(b, SparseVector):
+            add_scaled(out, -1.0, b)
+        else:
+            out -= b
         return sparsify(out)
 
     def same(self, y_a: Any, y_b: Any) -> bool:

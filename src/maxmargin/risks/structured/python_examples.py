@@ -82,7 +82,7 @@ class PlainExamples:
     def oracle(self, w: Array, lo: int, hi: int) -> Answers:
         """See :class:`maxmargin.core.Examples`."""
         labelings: list[Labeling] = []
-        values, uppers = np.empty(hi - lo), np.empty(hi - lo)
+        losses, values, uppers = np.empty((3, hi - lo))
         whole = w if self._map is None else self._map.whole(w)
         for i in range(lo, hi):
             try:
@@ -91,8 +91,7 @@ class PlainExamples:
                 error.add_note(f"raised by the task's oracle for example {self._first + i}")
                 raise
             labelings.append(labeling)
-            values[i - lo], uppers[i - lo] = value, upper
-        losses = np.array([labeling.loss for labeling in labelings])
+            losses[i - lo], values[i - lo], uppers[i - lo] = labeling.loss, value, upper
         return Answers(lo, hi, labelings, losses, values, uppers)
 
     def _ask(self, i: int, w: Array) -> tuple[Labeling, float, float]:
@@ -115,7 +114,9 @@ class PlainExamples:
                 "'nothing' must be a value other than None.)"
             )
         loss, plane = self._plane(i, found)
-        labeling = self._mapped(found, loss, plane)
+        labeling = (
+            Labeling(found, loss, plane) if self._map is None else self._mapped(found, loss, plane)
+        )
         # at the user-space weights: the center's part of an offset may be much larger than the value
         value = loss + dot(plane, w)
         if not np.isfinite(value):
@@ -189,7 +190,8 @@ class PlainExamples:
 
     def eager(self) -> PlainExamples:
         """The same examples with the task's quick inference where it exists: never used for bounds."""
-        if self._rescaling == "slack":
+        quick = getattr(self.task.quick_augmented_inference, "__func__", None)
+        if self._rescaling == "slack" or quick is Task.quick_augmented_inference:
             return self
         other = copy.copy(self)
         other._quick = True

@@ -296,9 +296,11 @@ class TaskRisk:
             owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
         else:
             owners = np.searchsorted(self._bounds, examples, side="right") - 1
-        lists = [examples[owners == k].tolist() for k in range(self.n_blocks)]
+        lists: list[list[int]] = [[] for _ in range(self.n_blocks)]
+        for i, k in zip(examples.tolist(), owners.tolist(), strict=True):
+            lists[k].append(i)
         found = self.engine.gather(TaskShard.oracle_for, self.engine.publish(w), lists, quick)
-        next_of = [iter(answers) for answers in found]
+        next_of = list(map(iter, found))
         return [next(next_of[k]) for k in owners]
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:

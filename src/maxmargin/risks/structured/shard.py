@@ -69,6 +69,8 @@ class TaskShard(LineShard):
     def __init__(self, examples: Examples, part: ExamplePart) -> None:
         super().__init__()
         self._examples, self._weights = examples, writable(part.weights)
+        #: the examples with a faster oracle, where a pass over working sets may use it
+        self._eager = examples.eager() if isinstance(examples, EagerExamples) else examples
         self._number, self._base = part.number, part.base
         self._lo, self._hi = part.lo - part.base, part.hi - part.base
         self._cache: ConstraintCache | None = None
@@ -86,11 +88,10 @@ class TaskShard(LineShard):
 
     def oracle_runs(self, w: Array) -> list[Answers]:
         """The same with external example numbers."""
-        return [self._outside(part) for part in self._runs(w)]
+        parts = self._runs(w)
+        return [self._outside(part) for part in parts] if self._base else parts
 
     def _outside(self, part: Answers) -> Answers:
-        if self._base == 0:
-            return part
         return replace(part, lo=part.lo + self._base, hi=part.hi + self._base)
 
     def complete(self, w: Array) -> LatentAnswers:
@@ -101,11 +102,12 @@ class TaskShard(LineShard):
 
     def oracle_for(self, w: Array, examples: list[list[int]], quick: bool) -> list[Answers]:
         """Answers for the examples listed for this shard."""
-        source = self._examples
-        if quick and isinstance(source, EagerExamples):
-            source = source.eager()
-        mine = [i - self._base for i in examples[self._number]]
-        return [self._outside(source.oracle(w, i, i + 1)) for i in mine]
+        found: list[Answers] = []
+        for i in examples[self._number]:  # none, for most shards
+            source, at = self._eager if quick else self._examples, i - self._base
+            answers = source.oracle(w, at, at + 1)
+            found.append(self._outside(answers) if self._base else answers)
+        return found
 
     def resize(self, size: int) -> None:
         """Keep ``size`` constraints per example from now on. A cache of another size is dropped."""

@@ -288,20 +288,20 @@ class PlainWorkingSets(MultiplierSets):
 
     def _take(self, i: int, answer: Labeling) -> bool:
         """Add an answer unless it is in the set; return True if it was new."""
-        sets = self._stored
+        sets, same = self._stored, self._examples.task.same
         base, m = int(sets.first[i]), int(sets.counts[i])
         for slot in range(base + 1, base + m):
-            if sets.loss[slot] == answer.loss and self._is_held(slot, answer):
+            if sets.loss[slot] != answer.loss:
+                continue
+            known = self._outputs[int(sets.key[slot])]
+            if self._is_restored(slot, answer) if known is UNKNOWN else same(known, answer.y):
                 sets.used[slot] = self._tick
                 return False
         return self._add(i, answer) > 0
 
-    def _is_held(self, slot: int, answer: Labeling) -> bool:
-        key = int(self._stored.key[slot])
-        known = self._outputs[key]
-        if known is not UNKNOWN:
-            return self._examples.task.same(known, answer.y)
-        # restored from a checkpoint without its output: equal loss and plane mean the same constraint
+    def _is_restored(self, slot: int, answer: Labeling) -> bool:
+        """Whether a constraint of a checkpoint, without its output, is this one: it has the same loss and
+        plane."""
         indices, values, _ = self._numbers(answer.plane)
         held = self._plane(slot)
         if isinstance(held, SparseVector):
@@ -309,13 +309,19 @@ class PlainWorkingSets(MultiplierSets):
         else:
             same = np.array_equal(held, values)
         if same:
-            self._outputs[key] = answer.y
+            self._outputs[int(self._stored.key[slot])] = answer.y
         return same
 
     def _add(self, i: int, answer: Labeling) -> int:
         """Add a new plane; return its position among those of the example, 0 for the true output's plane."""
         indices, values, is_dense = self._numbers(answer.plane)
-        self._make_room(i, values.size, indices.size)
+        sets = self._stored
+        if (
+            sets.counts[i] == sets.room[i]
+            or sets.fill[0] + values.size > len(sets.values)
+            or sets.fill[1] + indices.size > len(sets.indices)
+        ):
+            self._make_room(values.size, indices.size)
         return self._put(i, indices, values, is_dense, answer.loss, answer.y)
 
     def _put(
@@ -381,20 +387,13 @@ class PlainWorkingSets(MultiplierSets):
             fill=np.zeros(2, dtype=np.int64),
         )
 
-    def _make_room(self, i: int, n_values: int, n_indices: int) -> None:
-        """Make sure that example i can take one more plane of this size."""
+    def _make_room(self, n_values: int, n_indices: int) -> None:
+        """Grow all full sets at once, with a reserve: the copy costs the same."""
         sets = self._stored
         n_values += int(sets.fill[0])
         n_indices += int(sets.fill[1])
-        if (
-            sets.counts[i] == sets.room[i]
-            or n_values > len(sets.values)
-            or n_indices > len(sets.indices)
-        ):
-            # grow all full sets at once, with a reserve: the copy costs the same
-            full = sets.counts == sets.room
-            room = np.where(full, sets.room + 2 + sets.room // 4, sets.room)
-            self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
+        room = np.where(sets.counts == sets.room, sets.room + 2 + sets.room // 4, sets.room)
+        self._repack(room, n_values + n_values // 2, n_indices + n_indices // 2)
 
     def _repack(self, room: IntArray, n_values: int, n_indices: int) -> None:
         old = self._stored
