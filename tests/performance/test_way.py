@@ -1,5 +1,4 @@
-"""How many functions of the library a small fit calls: nothing is checked, built or copied once per example or
-iteration that could be once per fit."""
+"""How many functions of the library a small fit calls: what can be checked or built once per fit is."""
 
 import sys
 from collections import Counter
