@@ -210,8 +210,9 @@ def exact_scores(rows: Rows, w: Array) -> Array:
         # Dekker: a product and its rounding error are two doubles
         products, (a1, a2), (b1, b2) = X.data * b, _halves(X.data), _halves(b)
         errors = ((a1 * b1 - products) + a1 * b2 + a2 * b1) + a2 * b2
-        for i, (lo, hi) in enumerate(pairwise(X.indptr)):
-            scores[i, k] = math.fsum([*products[lo:hi], *errors[lo:hi]])
+        terms, more = products.tolist(), errors.tolist()
+        for i, (lo, hi) in enumerate(pairwise(X.indptr.tolist())):
+            scores[i, k] = math.fsum(terms[lo:hi] + more[lo:hi])
     if rows.loss.n_outputs() is None:
         scores = scores[:, 0]
     return scores if rows.offset is None else scores + rows.offset

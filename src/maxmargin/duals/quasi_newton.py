@@ -181,7 +181,7 @@ class QuasiNewton:
 
     def _scores(self, X: Weights, W: Weights, offset: Weights | None) -> Weights:
         d = X.shape[1]
-        s: Weights = np.matmul(W[:, :d], X.T)
+        s: Weights = np.matmul(W[:, :d], X.T) if W.any() else np.zeros((len(W), len(X)), W.dtype)
         if self.rows.intercept != 0.0:
             s += W[:, d:] * W.dtype.type(self.rows.intercept)
         if offset is not None:

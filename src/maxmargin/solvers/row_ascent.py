@@ -326,11 +326,12 @@ class _Stage:
         window, patience = SWEEPS
         stall, outlook = StallDetector(window, patience if final else window), Outlook()
         once = way.streaming is not None and way.streaming.schedule == "one_pass"
+        several = duals if isinstance(duals, SeveralEpochs) else None  # slow to ask at each step
         while True:
             state.candidate = self.dual.point
-            if isinstance(duals, SeveralEpochs):
+            if several is not None:
                 upper = min(self.upper, C * problem.n_examples)
-                duals.goal = _allowed(problem, C, upper) / progress.ratio
+                several.goal = _allowed(problem, C, upper) / progress.ratio
             stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
             since += 1
             passes = since / duals.n_steps
@@ -342,7 +343,7 @@ class _Stage:
             step: float | None = None
             stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
             known = final and way.method == "newton"  # F(w) = lower + gap
-            expected = progress.ratio * stats.gap
+            expected = stats.gap if way.method == "quasi-newton" else progress.ratio * stats.gap
             if known:
                 expected = min(stats.gap, state.upper - lower)
             near = expected <= allowed and passes >= way.check_from
