@@ -24,6 +24,11 @@ Memory limit: when a bundle holds ``max_planes`` planes, idle planes are removed
 the smallest positive alpha are merged into an aggregate, (sum alpha_j a_j, sum alpha_j b_j) / sum alpha_j.
 This leaves D unchanged, so the lower bound never decreases. ``max_planes = 2`` keeps one aggregate and the
 newest plane, the variant for which Joachims, Finley and Yu prove convergence.
+
+References:
+
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 3, the dual problems OP6 and OP7.
 """
 
 from __future__ import annotations

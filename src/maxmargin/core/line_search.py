@@ -10,6 +10,11 @@ possible further gain, at most the bracket's width times the slope at an end, is
 far (measured: as many iterations as with an exact search, in half the time). If one slope costs as much as a
 cut (non-decomposable metrics sort all samples for it), only a few slopes are evaluated, one at a time: see
 :func:`_with_few_slopes`.
+
+References:
+
+- V. Franc and S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization", Journal
+  of Machine Learning Research 10 (2009), 2157-2192: section 3.1.1 for two classes and 3.2.1 for several.
 """
 
 from __future__ import annotations

@@ -16,6 +16,11 @@ its sign), and updates A. If the full step changes no sign, the point maximizes 
 there are finitely many pieces. A few steps are typical, and one is enough if A did not change.
 
 D(alpha) is a valid bound for every feasible alpha, so early stopping never invalidates a certificate.
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: section 5,
+  equations (30) to (32), for cutting planes.
 """
 
 from __future__ import annotations

@@ -8,6 +8,11 @@ The multipliers z of s >= 0 are kept positive, too. With theta = z / s each step
 
 All multipliers move at once, so strong dependence between samples does not slow it down. The programs are
 :mod:`maxmargin.core.dense_qp` (planes) and :mod:`maxmargin.core.box_qp` (a small kernel machine).
+
+References:
+
+- S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization
+  2 (1992), 575-601, https://doi.org/10.1137/0802028
 """
 
 from __future__ import annotations

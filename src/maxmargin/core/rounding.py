@@ -27,6 +27,11 @@ individually: ``level(n)`` times F is subtracted from the lower bound instead. T
 rows only, so that results are bit-identical wherever the rows are. (It may be less than the bound on the
 error: this is a judgment, not a proof.) Larger errors are rounded up to a power of two before they are
 subtracted, for the same reason.
+
+References:
+
+- N. J. Higham and T. Mary, "A new approach to probabilistic rounding error analysis", SIAM Journal on
+  Scientific Computing 41 (2019), A2815-A2835, https://doi.org/10.1137/18M1226312
 """
 
 from __future__ import annotations

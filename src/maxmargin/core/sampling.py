@@ -13,6 +13,11 @@ bounded, as they are with uniform samples, and
     if the exact cut is violated at the reduced problem's solution, then so is the sampled one,
 
 so samples are drawn until this holds (:func:`violated_sample`).
+
+References:
+
+- C.-N. J. Yu and T. Joachims, "Training structural SVMs with kernels using sampled cuts", KDD 2008:
+  algorithms 2 and 3, theorem 1.
 """
 
 from __future__ import annotations

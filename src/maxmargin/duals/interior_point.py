@@ -18,6 +18,11 @@ value is always that of the multipliers themselves, inside the box, so it is val
 A loss with a curved dual, d(a) = d_i a - q_i a^2 / 2, has m_i + q_i a_i = u_i - xi_i instead. Then m + q a
 replaces m in all formulas, and q is added to 1 / theta. The weights c are those of the losses times
 their steepest slope, and q_i = kappa / c_i.
+
+References:
+
+- S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization
+  2 (1992), 575-601, https://doi.org/10.1137/0802028
 """
 
 from __future__ import annotations

@@ -18,6 +18,11 @@ over all rows seen. An upper bound needs another pass over the rows.
 Rows at their caps are merged first, the oldest first, because rows on the margin may still change. (If the
 smallest multipliers are merged first instead, on covertype at C = 1 with 1000 rows kept, the bound ends at
 0.79 of the optimum instead of 0.91, and F at 1.16 times the optimum instead of 1.05.)
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm
+  2.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 declares :class:`maxmargin.losses.DualTerms`.
 
 See :mod:`maxmargin.compiled.row_dual` for the mathematics.
+
+References:
+
+- C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi and S. Sundararajan, "A dual coordinate descent method
+  for large-scale linear SVM", ICML 2008: algorithm 1, https://doi.org/10.1145/1390156.1390208
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm
+  1.
 """
 
 from __future__ import annotations

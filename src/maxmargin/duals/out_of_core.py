@@ -21,6 +21,11 @@ of the gap. Since w changes meanwhile, it is multiplied by the rate of progress 
 is a lower bound for any multipliers, over all rows and at all times.
 
 Every visit uses the compiled epoch of rows in memory, on weights that all pieces share.
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm
+  2.
 """
 
 from __future__ import annotations

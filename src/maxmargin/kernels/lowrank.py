@@ -13,6 +13,11 @@ others, up to :data:`DEPENDENT`, only add rounding errors; a pivoted Cholesky fa
 **All rows.** With k(X, X) = U S U', the features U S^(1/2) have exactly the inner products of the kernel, so
 the linear problem equals the kernel problem. This is feasible for few rows only. There it serves as the
 reference for all other methods.
+
+References:
+
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 3.3, problems OP8 and OP9.
 """
 
 from __future__ import annotations

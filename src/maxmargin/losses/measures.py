@@ -1,4 +1,10 @@
-"""Non-decomposable metrics for two classes: F_beta, break-even point, precision and recall at k."""
+"""Non-decomposable metrics for two classes: F_beta, break-even point, precision and recall at k.
+
+References:
+
+- T. Joachims, "A support vector method for multivariate performance measures", ICML 2005,
+  https://doi.org/10.1145/1102351.1102399
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 Labels have three columns, created by :func:`query_labels`: the relevance of a sample, the index of its query,
 and the rank of its relevance within the query.
+
+References:
+
+- Y. Yue, T. Finley, F. Radlinski and T. Joachims, "A support vector method for optimizing average
+  precision", SIGIR 2007, https://doi.org/10.1145/1277741.1277790
 """
 
 from __future__ import annotations

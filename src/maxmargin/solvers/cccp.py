@@ -15,6 +15,12 @@ the step can gain at most U_0 - L and has already gained U_0 - U. It ends when
 So steps are loose while F decreases fast, and the final step is a proof: no convex step from the completions
 of w can decrease F by more than tol. This proves a *local* optimum of this procedure and says nothing about
 the global one.
+
+References:
+
+- A. L. Yuille and A. Rangarajan, "The concave-convex procedure", Neural Computation 15 (2003), 915-936,
+  https://doi.org/10.1162/08997660360581958
+- C.-N. J. Yu and T. Joachims, "Learning structural SVMs with latent variables", ICML 2009.
 """
 
 from __future__ import annotations

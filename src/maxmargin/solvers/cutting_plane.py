@@ -16,6 +16,15 @@ If the risk offers ``caching``, the loop can run on the *cached model*: the risk
 far, which is a lower bound on R with linear scores. The real oracle is called only when the model is solved
 to ``model_effort`` of the gap, at the model's incumbent. Its answer gives the next cut, new constraints and a
 true upper bound. It takes more iterations, so it pays where the oracle is expensive, or for the line search.
+
+References:
+
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 3, algorithms 3 and 4 for the problems OP4 and OP5.
+- V. Franc and S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization", Journal
+  of Machine Learning Research 10 (2009), 2157-2192: section 3, algorithm 2.
+- T. Joachims, "Training linear SVMs in linear time", KDD 2006: one slack, for linear
+  classifiers, https://doi.org/10.1145/1150402.1150429
 """
 
 from __future__ import annotations

@@ -33,6 +33,13 @@ D of any multipliers is a true lower bound at all times. With nonnegative weight
 :mod:`maxmargin.compiled.plane_sets`. Sets from a fit at another C are optimized first, and the first oracle
 calls are those of a confirming pass. A first point without sets is confirmed before anything else, and its
 outputs are the first planes.
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm
+  2, with the steps (10) to (15).
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 2, algorithms 1 and 2 for the problems OP2 and OP3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """Passes of the oracle over working sets, and the epochs between them.
 
 Each pass is a generator of requests that returns an estimate of the duality gap.
+
+References:
+
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 2, algorithm 1 (``n_slack``).
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm 2
+  (``in_pieces``, ``epochs``).
 """
 
 from __future__ import annotations

@@ -19,6 +19,11 @@ examples.
 
 epsilon is relative to the risk at w = 0, which is n for classification losses: then it is the papers'
 epsilon for the mean. D is not a lower bound, so none is reported, only the measured F(w).
+
+References:
+
+- C.-N. J. Yu and T. Joachims, "Training structural SVMs with kernels using sampled cuts", KDD 2008:
+  algorithms 2 and 3.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ both cases there is one problem to solve,
 
 by the solver of the decisions itself. Its costs 2 c^ - slope can be negative, even if c and c^ are positive.
 To maximize values, replace c by -c and c^ by -c^ (``sign`` below).
+
+References:
+
+- A. N. Elmachtoub and P. Grigas, "Smart 'predict, then optimize'", Management Science 68 (2022), 9-26,
+  https://doi.org/10.1287/mnsc.2020.3922
 """
 
 from __future__ import annotations

@@ -12,6 +12,12 @@ for the right C. Let beta be its dual optimum, 0 <= beta_i <= C s_i. The conditi
 nu = nu(C) = sum_i beta_i / (C S); then v = t f and rho = t with t = 1 / C. nu(C) decreases from 1 to 0 (if
 the origin can be separated), so C is found by a search: the secant method in logarithms within a bracket. At
 the optimum sum_i beta_i = F* + |f|^2 / 2, which needs no dual variables.
+
+References:
+
+- B. Schölkopf, J. C. Platt, J. Shawe-Taylor, A. J. Smola and R. C. Williamson, "Estimating the support of a
+  high-dimensional distribution", Neural Computation 13 (2001), 1443-1471,
+  https://doi.org/10.1162/089976601750264965
 """
 
 from __future__ import annotations

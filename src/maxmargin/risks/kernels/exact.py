@@ -11,6 +11,11 @@ not for values rounded to single precision, which are only used to optimize the 
 take one pass together.
 
 Rows are split into ranges, depending on their number only, which the engine holds.
+
+References:
+
+- C.-N. J. Yu and T. Joachims, "Training structural SVMs with kernels using sampled cuts", KDD 2008:
+  algorithm 1.
 """
 
 from __future__ import annotations

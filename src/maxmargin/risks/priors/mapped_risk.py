@@ -3,6 +3,11 @@
 Points are mapped to w, and cuts are mapped back to cuts of v. The shards are not aware of the map, and no
 data is copied. Only methods that visit single rows need transformed rows, X T with the offsets X center;
 if T is the identity these are the rows of X itself.
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: section 6,
+  equation (33).
 """
 
 from __future__ import annotations

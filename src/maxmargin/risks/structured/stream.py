@@ -16,6 +16,11 @@ over the wrong outputs j, so every merged example stays within its cap. No step 
 lower bound of the optimum over all examples seen (Ramanan's algorithm 2). An upper bound needs another pass.
 
 ``w`` follows the newest examples. Its average over the stream has a lower objective and predicts better.
+
+References:
+
+- D. Ramanan, "Dual coordinate solvers for large-scale structural SVMs" (2013), arXiv:1312.1743: algorithm
+  2.
 """
 
 from __future__ import annotations

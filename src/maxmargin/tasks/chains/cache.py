@@ -1,4 +1,10 @@
-"""The constraint cache of chains (:class:`maxmargin.core.ConstraintCache`)."""
+"""The constraint cache of chains (:class:`maxmargin.core.ConstraintCache`).
+
+References:
+
+- T. Joachims, T. Finley and C.-N. J. Yu, "Cutting-plane training of structural SVMs", Machine Learning 77
+  (2009), 27-59: section 4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Build graphs from images and from multilabel data."""
+"""Build graphs from images and from multilabel data.
+
+References:
+
+- C. K. Chow and C. N. Liu, "Approximating discrete probability distributions with dependence trees", IEEE
+  Transactions on Information Theory 14 (1968), 462-467, https://doi.org/10.1109/TIT.1968.1054142
+"""
 
 from __future__ import annotations
 
