@@ -111,6 +111,7 @@ def test_one_number_per_row_for_a_point_and_one_for_a_cut():
     assert engine.calls[1:] == [("plane_of", n, d)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", first(1, ["rows", "features"]))
 @pytest.mark.parametrize("loss", [FBeta(), RocAuc()], ids=["f1", "roc"])
 def test_any_number_of_workers_and_either_space(loss, space):
@@ -129,6 +130,7 @@ def test_any_number_of_workers_and_either_space(loss, space):
     assert explicit.lower_bound <= results[0].objective * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_changes_nothing():
     measure = "roc_auc"  # the scores are computed once more at the end, for the threshold
     X, y = problem()

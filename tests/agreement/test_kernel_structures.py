@@ -308,6 +308,7 @@ def test_cutting_planes_and_dual_coordinates_agree_under_a_kernel():
     assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_paths_grids_and_warm_starts():
     X, Y = chains(np.random.default_rng(9), 20, 3)
     for method in ("map", Nystrom(10)):

@@ -52,6 +52,7 @@ def optimum(X, y, signs):
     return best, w
 
 
+@pytest.mark.slow
 def test_clipping_in_place_is_wrong():
     X, y = problem()
     best, _ = optimum(X, y, np.ones(4))
@@ -61,6 +62,7 @@ def test_clipping_in_place_is_wrong():
     assert alpha.sum() - 0.5 * wrong @ wrong < 0.95 * best
 
 
+@pytest.mark.slow
 def test_keeping_u_is_right():
     X, y = problem()
     best, w = optimum(X, y, np.ones(4))

@@ -122,6 +122,7 @@ def _kernel_value(model: Any, given: dict[str, Any], X: Any, y: Any) -> float:
     return 0.5 * norm + given["C"] * (weight * np.maximum(0, 1 - np.where(codes, 1, -1) * f)).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_same_call_gives_the_same_model(name: str) -> None:
     theirs_class = getattr(sklearn.linear_model if name[:3] == "Log" else sklearn.svm, name)

@@ -113,6 +113,7 @@ def test_another_authors_chain_has_the_same_optimum():
     )
 
 
+@pytest.mark.slow
 def test_shared_slack_needs_pair_steps_between_wrong_planes(monkeypatch):
     """Ramanan's case 4: with the cap active, steps with the true output alone stop short of the optimum."""
     from tests.python_sets import PythonWorkingSets

@@ -232,6 +232,7 @@ def test_a_resumed_fit_reads_its_planes(max_planes: int | None, tmp_path: Any) -
         minimize(ScoreRisk(X[::-1], y, Hinge()), **options, max_iter=35, resume_from=path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seven_shards")
 def test_planes_of_other_processes_are_not_kept_for_another_C() -> None:
     X, y = wide(n=150, d=300)
@@ -246,6 +247,7 @@ def test_planes_of_other_processes_are_not_kept_for_another_C() -> None:
         minimize(ScoreRisk(X[::-1], y, Hinge()), C=1.5, solver=ROWS, start=here)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seven_shards")
 def test_ctrl_c_while_slots_are_given_anew() -> None:
     X, y = wide(n=150, d=300)

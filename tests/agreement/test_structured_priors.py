@@ -88,6 +88,7 @@ def chains(seed, n=8):
     return X, [rng.integers(0, 2, len(x)) for x in X]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0, 20.0]), st.sampled_from(SOLVERS))
 def test_a_center_in_compiled_working_sets(seed, C, solver):
@@ -119,6 +120,7 @@ def test_sets_around_a_center_are_dual_feasible_at_all_times():
         assert svm.objective_ >= best.lower_bound_ * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_a_tagger_is_updated_around_an_earlier_one():
     rng = np.random.default_rng(0)
     words = [[[f"w{int(k)}"] for k in rng.integers(0, 6, 5)] for _ in range(40)]

@@ -95,6 +95,7 @@ def no_claim(found, certificate):
     found.hold(not svc.converged_, "convergence is claimed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first(2, range(PROBLEMS // GROUP)))
 def test_two_classes(number):
     # each problem by the exact method and by one of the others
@@ -113,6 +114,7 @@ def test_two_classes(number):
     assert not wrong, "\n".join(f"{key}: {'; '.join(text)}" for key, text in wrong.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "map"])
 def test_one_against_one(method):
     for seed in range(30):
@@ -126,6 +128,7 @@ def test_one_against_one(method):
         assert svc.objective_ >= lower * (1 - 1e-10), seed
 
 
+@pytest.mark.slow
 def test_jointly():
     proved = 0
     for seed in range(40):

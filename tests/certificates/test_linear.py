@@ -129,6 +129,7 @@ def test_unscaled_breast_cancer_is_certified():
     assert_certified(svc, optimum, recomputed, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", first(3, [1e-8, 1e-3, 1e2, 1e4]))
 @pytest.mark.parametrize("loader", [load_breast_cancer, load_wine, load_iris])
 def test_unscaled_data_over_many_decades(loader, C):
@@ -191,6 +192,7 @@ def test_tight_tolerances_end_with_the_bounds_reached():
     assert svc.gap_ <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, 1e-9, 1e-3, 1e9])
 @pytest.mark.parametrize("C", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("y", [[0, 0, 0, 1], [0, 0, 2, 1]])
@@ -229,6 +231,7 @@ def test_free_intercept_with_class_weights(weights):
     assert svc.lower_bound_ <= optimum * (1 + 1e-7) <= svc.objective_ * (1 + 2e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("C", [1e-170, 1e-20, 1e-10, 1e10])
 @pytest.mark.parametrize("scale", [1e-10, 1e-5, 1.0])
 def test_no_scale_ends_without_a_statement(C, scale):

@@ -50,6 +50,7 @@ def require_bounds(model, F):
         assert model.stop_reason_ in ("rounding", "max_iter")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "model", [RankSVM(C=1e4, max_iter=200), MeasureSVC("roc_auc", C=1e4, max_iter=200)]

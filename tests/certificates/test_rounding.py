@@ -78,6 +78,7 @@ def test_small_targets_of_a_regression_with_few_samples():
     assert svr.converged_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_random_regressions_with_fewer_samples_than_features(seed):
     rng = np.random.default_rng(seed)

@@ -52,6 +52,7 @@ def test_version(run):
     assert (outcome.code, outcome.out) == (0, f"maxmargin {maxmargin.__version__}\n")
 
 
+@pytest.mark.slow
 def test_exit_codes_of_a_fit(files, tmp_path):
     data, model = files["two classes"], tmp_path / "model.safetensors"
     certified = program("fit", data, "--output", model)
@@ -76,6 +77,7 @@ def test_a_traceback_is_shown_on_request(run, tmp_path):
     assert "usage: maxmargin fit DATA [options]" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_ends_early_is_no_error(files, tmp_path):
     model = tmp_path / "model.safetensors"
     assert main(["fit", str(files["two classes"]), "--output", str(model), "--quiet"]) == 0
@@ -88,6 +90,7 @@ def test_a_reader_that_ends_early_is_no_error(files, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_closed_streams_are_no_error_of_ours(files, tmp_path, closed):
     model, code = tmp_path / "model.safetensors", 0
@@ -101,6 +104,7 @@ def test_closed_streams_are_no_error_of_ours(files, tmp_path, closed):
     assert model.exists() == (code == 0)
 
 
+@pytest.mark.slow
 def test_errors_without_a_reader_keep_their_exit_code(tmp_path):
     """The reader of standard error has ended before the message is written."""
     theirs, ours = os.pipe()

@@ -59,6 +59,7 @@ class PlainEngine:
         self.shards = []
 
 
+@pytest.mark.slow
 def test_a_plain_engine_passes():
     check_engine(PlainEngine)
 
@@ -205,6 +206,7 @@ class NotAWorker(PlainEngine):
         return super().open(factory, copy.deepcopy(specs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
@@ -274,6 +276,7 @@ class SpecsOfToday(ProcessEngine):
         return super().gather(method, *args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "message"),
     first(
@@ -296,6 +299,7 @@ def test_engines_that_lose_something_with_a_worker_are_caught(engine, message, m
         wrong.close()
 
 
+@pytest.mark.slow
 def test_a_death_is_logged(caplog, tmp_path):
     engine = ProcessEngine(2)
     try:

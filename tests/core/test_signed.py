@@ -35,6 +35,7 @@ def random_bundle(seed, **options):
     return bundle, solution, C, np.array(planes), np.array(offsets), signed
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9))
 def test_reduced_problem_is_solved(seed):
@@ -48,6 +49,7 @@ def test_reduced_problem_is_solved(seed):
     assert again == pytest.approx(solution.lower_bound, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_memory_bound_and_dropped_planes_keep_true_bounds(seed):

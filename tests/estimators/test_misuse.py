@@ -17,6 +17,7 @@ from maxmargin import (
     LinearSVC,
     LinearSVCCV,
     MeasureSVC,
+    RankSVM,
     SequenceTagger,
     StructuredSVM,
     minimize,
@@ -27,6 +28,7 @@ from maxmargin.kernels import Nystrom
 from maxmargin.losses import FBeta, Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, DualCoordinate
+from maxmargin.tasks import Enumerable
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -67,6 +69,25 @@ BAGS = [X[3 * k : 3 * k + 3] for k in range(10)]
 )  # fmt: skip
 def test_a_class_is_not_an_object(fit, match):
     with pytest.raises(TypeError, match=match):
+        fit()
+
+
+@pytest.mark.parametrize(
+    ("fit", "match"),
+    [
+        (lambda: RankSVM().fit(X[:4], Y[:4], ["a", None, "a", "b"]), "a query for every sample"),
+        (
+            lambda: StructuredSVM(Enumerable()).fit([np.eye(2)] * 2, [0.5, 1]),
+            "example 0: the right candidate must be a row number",
+        ),
+        (
+            lambda: StructuredSVM(Enumerable()).fit([[[1.0]], [[2.0]]], [0, 0]),
+            "example 0: the input must be a matrix",
+        ),
+    ],
+)
+def test_the_argument_is_named(fit, match):
+    with pytest.raises(ValueError, match=match):
         fit()
 
 

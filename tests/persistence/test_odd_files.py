@@ -35,26 +35,18 @@ ODD = [pipe, folder, device]
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_models(tmp_path, make):
-    make(tmp_path / "odd")
-    with pytest.raises(ModelFileError, match="is not a file"):
-        maxmargin.load(tmp_path / "odd")
-
-
-@pytest.mark.parametrize("make", ODD)
-def test_checkpoints(tmp_path, make):
-    make(tmp_path / "odd")
-    with pytest.raises(CheckpointError, match="is not a file"):
-        LinearSVC(loss="hinge").fit(X, Y, resume_from=tmp_path / "odd")
-
-
-@pytest.mark.parametrize("make", ODD)
-def test_manifests(tmp_path, make):
-    data.write(tmp_path, [(X, Y)])
-    (tmp_path / "manifest.json").unlink()
+@pytest.mark.parametrize(
+    ("error", "read"),
+    [
+        (ModelFileError, maxmargin.load),
+        (CheckpointError, lambda path: LinearSVC().fit(X, Y, resume_from=path)),
+        (DatasetError, lambda path: data.open(path.parent)),
+    ],
+)
+def test_what_is_not_a_file(tmp_path, make, error, read):
     make(tmp_path / "manifest.json")
-    with pytest.raises(DatasetError, match="is not a file"):
-        data.open(tmp_path)
+    with pytest.raises(error, match="is not a file"):
+        read(tmp_path / "manifest.json")
 
 
 @pytest.mark.parametrize("make", ODD)

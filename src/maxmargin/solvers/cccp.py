@@ -309,6 +309,8 @@ def minimize_latent(
     >>> X, y = [np.array([[2.0], [0.5]]), np.array([[-1.0]])], [1, -1]
     >>> task = BestRow()
     >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
+    >>> risk.complete(np.array([1.0])).latent
+    [0, None]
     >>> result = minimize_latent(risk, C=1.0)
     >>> result.stop_reason, result.latent
     ('cccp', [0, None])

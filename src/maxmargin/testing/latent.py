@@ -58,24 +58,9 @@ def latent_objective(
     float
         F(w).
 
-    Examples
+    See Also
     --------
-    >>> import numpy as np
-    >>> from maxmargin.tasks import LatentBinary
-    >>> from maxmargin.testing import latent_objective
-    >>> class BestRow(LatentBinary):
-    ...     def n_features(self, X):
-    ...         return X[0].shape[1]
-    ...     def features(self, x, h):
-    ...         return x[h]
-    ...     def best(self, x, w):
-    ...         return int(np.argmax(x @ w))
-    >>> task = BestRow()
-    >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
-    >>> task.setup(X, y)
-    1
-    >>> latent_objective(task, X, y, [0.25], C=1.0)
-    1.28125
+    check_latent_task : has an example of both.
     """
     point = np.asarray(w, dtype=np.float64)
     values = [example_value(task, x, y, point, outputs) for x, y in zip(X, Y, strict=True)]

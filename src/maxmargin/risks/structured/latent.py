@@ -158,25 +158,9 @@ class CompletedRisk(TaskRisk):
     sample_weight, engine, weight_map, expensive, examples
         As in :class:`maxmargin.risks.TaskRisk`.
 
-    Examples
+    See Also
     --------
-    >>> import numpy as np
-    >>> from maxmargin import minimize
-    >>> from maxmargin.risks import CompletedRisk
-    >>> from maxmargin.tasks import LatentBinary
-    >>> class BestRow(LatentBinary):
-    ...     def n_features(self, X):
-    ...         return X[0].shape[1]
-    ...     def features(self, x, h):
-    ...         return x[h]
-    ...     def best(self, x, w):
-    ...         return int(np.argmax(x @ w))
-    >>> X, y = [np.array([[2.0], [0.0]]), np.array([[-1.0]])], [1, -1]
-    >>> task = BestRow()
-    >>> risk = CompletedRisk(task, X, y, latent=[1, None], dim=task.setup(X, y))
-    >>> result = minimize(risk, C=1.0)
-    >>> risk.complete(np.array([1.0])).latent
-    [0, None]
+    maxmargin.solvers.minimize_latent : has an example of such a risk.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def check_latent_task(
     --------
     >>> import numpy as np
     >>> from maxmargin.tasks import LatentBinary
-    >>> from maxmargin.testing import check_latent_task
+    >>> from maxmargin.testing import check_latent_task, latent_objective
     >>> class BestRow(LatentBinary):
     ...     def n_features(self, X):
     ...         return X[0].shape[1]
@@ -73,7 +73,10 @@ def check_latent_task(
     >>> X = [np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[0.5, -1.0]])]
     >>> def outputs(x):
     ...     return [(-1, None)] + [(1, h) for h in range(len(x))]
-    >>> check_latent_task(BestRow(), X, [1, -1], outputs=outputs)
+    >>> task = BestRow()
+    >>> check_latent_task(task, X, [1, -1], outputs=outputs)
+    >>> latent_objective(task, X, [1, -1], [0.5, 0.25], C=1.0)
+    1.15625
     """
     rng = np.random.default_rng(random_state)
     dim = dimension(task, X, Y, "check_latent_task")
