@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin" / "compiled"
 #: extension modules that are written in C
 IN_C = ("_dispatch", "_names")
+#: information for debuggers has the folders of the build
+NO_DEBUG = ("-g0",) if os.name == "posix" else ()
 
 
 def build(folder: Path, jobs: int = 2) -> list[Path]:
@@ -56,6 +58,8 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
         "NUMBA_CPU_NAME": target(),
         "NUMBA_CPU_FEATURES": "",
         "MAXMARGIN_QUIET": "1",
+        "PYTHONHASHSEED": "0",  # names of functions have options in the order of a set
+        "CFLAGS": f"{os.environ.get('CFLAGS', '')} {' '.join(NO_DEBUG)}".strip(),
     }
     # with a cache of its own, because Numba's depends on the processor that code was compiled for
     with tempfile.TemporaryDirectory() as cache:
@@ -115,7 +119,7 @@ def build_in_c(folder: Path, name: str, flags: Sequence[str] = ()) -> None:
         [str(source)],
         include_dirs=[np.get_include()],
         define_macros=[("BUILT_WITH", f'"{text}"'), ("BUILT_FROM", f'"{source_stamp(source)}"')],
-        extra_compile_args=[*flags],
+        extra_compile_args=[*NO_DEBUG, *flags],
         extra_link_args=[*flags],
     )
     with tempfile.TemporaryDirectory() as temporary:

@@ -52,6 +52,7 @@ def run(
     resolution: str,
     package: str,
     readme: bool,
+    also: list[str],
     without: list[str],
     selection: list[str],
 ) -> int:
@@ -65,7 +66,7 @@ def run(
     except subprocess.CalledProcessError:
         print("uv reaches no package index", file=sys.stderr)
         return NOT_RUN
-    uv(*into, "--resolution", resolution, package)
+    uv(*into, "--resolution", resolution, package, *also)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compile packages once, not in every process
@@ -106,12 +107,19 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("tests", nargs="*", default=list(CORE), help="default: the core tests")
     parser.add_argument(
+        "--with",
+        nargs="+",
+        default=[],
+        dest="also",
+        help="other requirements, such as scikit-learn>=1.10.dev0",
+    )
+    parser.add_argument(
         "--without", nargs="+", default=[], help="packages that must not be installed with it"
     )
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         where, how = Path(folder), (chosen.python, chosen.resolution, chosen.package)
-        return run(where, *how, chosen.readme, chosen.without, chosen.tests)
+        return run(where, *how, chosen.readme, chosen.also, chosen.without, chosen.tests)
 
 
 if __name__ == "__main__":

@@ -35,16 +35,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 
+from maxmargin.compat import CLASSES
+
 __all__ = ["patch"]
 
-#: classes that are replaced, and the modules that have them
-CLASSES = {
-    "LinearSVC": ("sklearn.svm", "sklearn.svm._classes"),
-    "LinearSVR": ("sklearn.svm", "sklearn.svm._classes"),
-    "SVC": ("sklearn.svm", "sklearn.svm._classes"),
-    "SVR": ("sklearn.svm", "sklearn.svm._classes"),
-    "LogisticRegression": ("sklearn.linear_model", "sklearn.linear_model._logistic"),
-}
 #: relative gaps that stand for scikit-learn's ``tol``, a threshold on gradients
 LOOSEST, TIGHTEST = 1e-4, 1e-8
 

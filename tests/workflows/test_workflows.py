@@ -47,14 +47,42 @@ def workflow(name):
 
 def test_nothing_is_published_before_the_checks():
     release = workflow("release")
-    assert re.search(r"\n  checks:\n    uses: \./\.github/workflows/ci\.yml\n", release)
+    assert re.search(r"\n  checks:\n(    .*\n)*    uses: \./\.github/workflows/ci\.yml ", release)
     assert "\n  workflow_call:" in workflow("ci")
     publish = release[release.index("\n  publish:") :]
     assert "checks" in re.search(r"needs: \[(.*)\]", publish)[1].split(", ")
 
 
-def test_cibuildwheel_is_named_by_a_full_version():
-    """It has no tags for major versions."""
-    found = re.findall(r"uses: pypa/cibuildwheel@(\S+)", workflow("release"))
-    assert len(found) == 1
-    assert re.fullmatch(r"v\d+\.\d+\.\d+", found[0])
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_named_by_commit(path):
+    """A tag can be moved to other code; the comment is for the reader and for the bot that updates both."""
+    found = re.findall(r"uses: (.*)", path.read_text())
+    assert found
+    for name in found:
+        assert name.startswith("./") or re.fullmatch(
+            r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name
+        ), name
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_only_publishing_may_do_more_than_read(path):
+    text = path.read_text()
+    assert "\npermissions: {}" in text
+    granted = re.findall(r"\n    permissions:\n((?:      .*\n)+)", text)
+    jobs = text[text.index("\njobs:") :]
+    assert len(granted) == len(re.findall(r"\n  [\w-]+:(?: #.*)?\n", jobs))
+    more = [grant.strip() for grant in granted if grant.strip() != "contents: read"]
+    assert [grant.split(" #")[0] for grant in more] == ["id-token: write"] * (
+        path.stem == "release"
+    )
+
+
+def test_ci_installs_locked_versions_of_what_developers_need():
+    locked = (ROOT / ".ci" / "requirements.txt").read_text()
+    names = set(re.findall(r"^([\w.-]+)==", locked, re.MULTILINE))
+    assert {"numba", "numpy", "scikit-learn", "pytest", "mypy", "ruff", "zizmor", "sphinx"} <= names
+    assert locked.count("--hash=sha256:") > len(names)
+    assert "://" not in locked

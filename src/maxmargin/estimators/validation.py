@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
+from maxmargin.compat import check_sample_weight
 from maxmargin.core.matrices import check_dense, first_not_finite, is_finite
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.columns import (
@@ -120,7 +121,7 @@ def training(
         X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
         weight: Column = np.ones(X.shape[0])
         if sample_weight is not None:
-            weight = _check_sample_weight(
+            weight = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         return Training(as_design(X, checked=True), y, weight)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.multiclass import _ovr_decision_function
 
+from maxmargin.compat import ovr_decision_function
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.kernel.classes import columns, pairs
@@ -59,7 +59,7 @@ class KernelDecision(AccuracyScore, FittedExpansion):
         if len(self.classes_) == 2:
             return scores[:, 0]
         if self._voting and self.decision_function_shape == "ovr":
-            votes: Array = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
+            votes: Array = ovr_decision_function(scores <= 0, -scores, len(self.classes_))
             return votes
         return scores
 
@@ -87,7 +87,7 @@ class KernelDecision(AccuracyScore, FittedExpansion):
         if not self._voting:
             return self.classes_[scores.argmax(axis=1)]
         if self.break_ties and self.decision_function_shape == "ovr":
-            votes = _ovr_decision_function(scores <= 0, -scores, len(self.classes_))
+            votes = ovr_decision_function(scores <= 0, -scores, len(self.classes_))
             return self.classes_[votes.argmax(axis=1)]
         return self.classes_[_votes(scores > 0, scores <= 0, len(self.classes_)).argmax(axis=1)]
 

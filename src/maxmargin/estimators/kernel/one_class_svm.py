@@ -28,8 +28,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.compat import check_sample_weight
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_design
@@ -223,7 +224,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         X = validate_data(self, X)
         weight = np.ones(X.shape[0])
         if sample_weight is not None:
-            weight = _check_sample_weight(
+            weight = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
         require_positive_weight(weight)

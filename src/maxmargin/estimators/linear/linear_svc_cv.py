@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
+from maxmargin.compat import BaseSearchCV, check_sample_weight
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.estimators.checked_matrices import validate_data
@@ -206,7 +205,7 @@ class LinearSVCCV(Probabilities, CrossValidation):
         check_labels(y)
         X, y = validate_data(self, X, y)
         codes = self._encode(y)
-        weight: Array = _check_sample_weight(
+        weight: Array = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         choices = self._choices()

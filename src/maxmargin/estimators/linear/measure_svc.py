@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from maxmargin.compat import check_sample_weight
 from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array
@@ -379,7 +380,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
             raise ValueError(
                 f"y contains the label '{y[unknown][0]}', which is not one of the classes {self.classes_}."
             )
-        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         positive, called = y == self.classes_[1], scores > 0
         if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
 )
 
+from maxmargin.compat import check_sample_weight
 from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import called_by, warn_user
 from maxmargin.core.vectors import Array
@@ -323,7 +323,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 "be compared: pass groups, the query of each sample. (If all samples belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
-        weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         if self.loss == "pairs":
             return pair_accuracy(scores, y, groups, weight)
         gains = (y >= self.levels_[-1]).astype(np.float64) if self.loss == "map" else y
