@@ -1,4 +1,4 @@
-"""LinearSVR: epsilon-insensitive and squared epsilon-insensitive losses."""
+"""LinearSVR: epsilon-insensitive, squared epsilon-insensitive and quantile losses."""
 
 from __future__ import annotations
 
@@ -36,8 +36,12 @@ def draw(rng: np.random.Generator) -> Case:
     kind = "absolute"
     if wild.chance(rng, 0.35):
         kind, params["loss"] = "squared", "squared_epsilon_insensitive"
+    elif wild.chance(rng, 0.4):
+        kind, params["loss"] = "quantile", "quantile"
+        params["quantile"] = wild.pick(rng, 0.5, 0.1, 0.9, 0.999, float(rng.uniform(0.01, 0.99)))
+        params.pop("epsilon", None)
     margin = None
-    if wild.chance(rng, 0.12):
+    if kind != "quantile" and wild.chance(rng, 0.12):
         margin = scale * rng.random(n)
         kind += "+margin"
     elif wild.chance(rng, 0.2):
@@ -68,12 +72,16 @@ def program_of(case: Case, fitted: Any) -> tuple[Program, Array]:
         else data["sample_epsilon"]
     )
     high = y.astype(LONG)  # y - epsilon may round in double precision
+    group, cost = np.tile(np.arange(n), 2), params.get("C", 1.0) * s
+    if params.get("loss") == "quantile":  # two losses per sample
+        group, q = np.arange(2 * n), params["quantile"]
+        cost = np.concatenate([q * cost, (1.0 - q) * cost])
     program = Program(
         **linear.norm(params, d, has_intercept=X.shape[1] > d),
         A=np.concatenate([-X, X]),
         h=np.concatenate([high - tube, -high - tube]),
-        group=np.tile(np.arange(n), 2),
-        cost=params.get("C", 1.0) * s,
+        group=group,
+        cost=cost,
         squared=params.get("loss", "").startswith("squared"),
     )
     return program, linear.weights_of(case, fitted)[0]

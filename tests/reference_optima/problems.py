@@ -99,13 +99,16 @@ def solve_regression_qp(
     fit_intercept: bool = True,
     intercept_scaling: float = 1.0,
     penalize_intercept: bool = True,
+    quantile: float | None = None,
 ) -> tuple[float, Array]:
-    """(F*, w) of linear regression with the epsilon-insensitive loss."""
+    """(F*, w) of linear regression with the epsilon-insensitive loss, or the pinball loss of a quantile."""
     rows, penalized = _with_intercept(X, fit_intercept, intercept_scaling, penalize_intercept)
     y = np.asarray(y, dtype=float)
     n = len(y)
     offsets = np.concatenate([y - epsilon, -y - epsilon])
     group, cost = np.tile(np.arange(n), 2), C * weights_of(weight, n)
+    if quantile is not None:  # two losses per sample
+        group, cost = np.arange(2 * n), np.concatenate([quantile * cost, (1.0 - quantile) * cost])
     found = optimum(program_of(np.vstack([-rows, rows]), offsets, group, cost, penalized))
     found.z[-1] *= intercept_scaling if fit_intercept else 1.0
     return found.upper, found.z

@@ -14,6 +14,7 @@ from maxmargin.losses import (
     Hinge,
     Logistic,
     OneClass,
+    Quantile,
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
@@ -43,6 +44,8 @@ def test_cuts_values_slopes_and_kinks_agree(seed, n, own):
     for tube in TUBES:
         for epsilon in (0.0, 1.0):
             check_loss(tube(epsilon), labels, random_state=seed, n_trials=8)
+    for quantile in (0.5, 0.1, 0.99):
+        check_loss(Quantile(quantile), y, random_state=seed, n_trials=8)
 
 
 @tubes
@@ -78,6 +81,8 @@ def problems():
         "squared tube": (X, y, SquaredEpsilonInsensitive(0.3), offset, weight),
         "own tubes": (X, own, EpsilonInsensitive(), offset, weight),
         "absolute": (X, y, EpsilonInsensitive(0.0), None, weight),
+        "low quantile": (X, y, Quantile(0.1), offset, weight),
+        "high quantile": (X, y, Quantile(0.9), None, weight),
     }  # fmt: skip
 
 
@@ -137,3 +142,5 @@ def test_what_is_no_target_is_refused(labels, word):
         ScoreRisk(np.ones((2, 1)), labels, EpsilonInsensitive())
     with pytest.raises(ValueError, match="epsilon"):
         EpsilonInsensitive(-1.0)
+    with pytest.raises(ValueError, match="quantile"):
+        Quantile(1.0)

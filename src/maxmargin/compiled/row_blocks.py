@@ -23,7 +23,16 @@ with equality for the hinge loss. D never decreases.
 from __future__ import annotations
 
 from maxmargin.compiled.jit import entry
-from maxmargin.compiled.row_dual import ALPHA, CAP, CAPPED, CURVED, LABEL, TWO_SIDED, linear
+from maxmargin.compiled.row_dual import (
+    ALPHA,
+    CAP,
+    CAPPED,
+    CURVED,
+    LABEL,
+    TWO_SIDED,
+    linear,
+    lowest,
+)
 
 
 @entry
@@ -38,7 +47,7 @@ def shorten(moved, before, count, t, state, kind, curvature, common, margins, su
             margin = margins[i]
         new = a + t * (state[i, ALPHA] - a)
         if kind & CAPPED:  # rounding must not leave the box
-            new = min(cap, max(-cap, new))
+            new = min(cap, max(lowest(cap, curvature), new))
         if not kind & TWO_SIDED:
             new = max(0.0, new)
         gain += linear(new, y, margin, kind) - linear(a, y, margin, kind)

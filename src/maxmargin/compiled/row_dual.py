@@ -9,7 +9,8 @@ The one-sided loss (hinge) is c max(0, m - y s) with label y and margin m; the t
 (epsilon-insensitive) is c max(0, |y - s| - m) with target y and half width m. With c = C s_i both have u = c
 and q = 0; their squares have no upper bound and q = 1 / (2 c). A loss that is quadratic near zero and linear
 beyond has both, u = c and q > 0. Losses declare these numbers (:mod:`maxmargin.losses.dual_terms`); ``kind``
-says which of them apply, and ``curvature`` is q times the cap of the row. A visit of row i computes its score
+says which of them apply, and ``curvature`` is q times the cap of the row. The quantile loss is two-sided with
+q = 0 and -v <= a <= u; ``curvature`` is then -v / u, see :func:`lowest`. A visit of row i computes its score
 s and, if a changes, updates w:
 
     one-sided   z = m - y s - q a:   a <- clip(a + z / (|x|^2 + q), 0, u)
@@ -128,6 +129,7 @@ def curved_loss(cap, short, kind, curvature):
 def move_two_sided(a, cap, square, r, margin, kind, curvature):
     """The same for a two-sided loss whose target is ``r`` above the score."""
     q = curvature / cap if kind & CURVED else 0.0
+    low = lowest(cap, curvature)
     loss = max(0.0, abs(r) - margin)
     g = abs(r) - margin if a == 0.0 else r - q * a - (margin if a > 0.0 else -margin)
     if square + q > 0.0:
@@ -135,13 +137,19 @@ def move_two_sided(a, cap, square, r, margin, kind, curvature):
         down = a + (r - q * a + margin) / (square + q)
         new = up if up > 0.0 else min(0.0, down)
     else:
-        new = 0.0 if loss == 0.0 else (cap if r > 0.0 else -cap)
+        new = 0.0 if loss == 0.0 else (cap if r > 0.0 else low)
     if kind & CAPPED:
-        new = min(cap, max(-cap, new))
+        new = min(cap, max(low, new))
     if kind & CURVED:
         lost = curved_loss(cap, loss, kind, curvature)
         return g, new, lost - a * r + margin * abs(a) + 0.5 * q * a * a
-    return g, new, cap * loss - a * r + margin * abs(a)
+    return g, new, (cap if r > 0.0 else -low) * loss - a * r + margin * abs(a)
+
+
+@inlined
+def lowest(cap, curvature):
+    """The lower bound of a dual variable of a two-sided loss whose dual variables are bounded."""
+    return cap * curvature if curvature < 0.0 else -cap
 
 
 @inlined

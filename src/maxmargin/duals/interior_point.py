@@ -57,10 +57,11 @@ class InteriorPoint(NewtonDuals):
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         super().__init__(rows, C, regularizer)
         assert isinstance(self.terms, DualTerms)
-        self._steep = float(self.terms.steepest)
-        self._kappa = float(self.terms.curvature) * self._steep
-        self._weight = self._steep * self._weight
-        self._c = self._steep * self._c
+        steep: Array | float = float(self.terms.steepest)
+        self._kappa = float(self.terms.curvature) * self.terms.steepest
+        if self.terms.below is not None:  # rows of Z are those of x, then those of -x
+            steep = np.repeat([self.terms.steepest, self.terms.below], self.products.n // 2)
+        self._weight, self._c = steep * self._weight, steep * self._c
         n = self.products.n
         self._a, self._t, self._u, self._xi = (np.zeros(n) for _ in range(4))
         self._theta, self._coef, self._r, self._s = (np.empty(n) for _ in range(4))

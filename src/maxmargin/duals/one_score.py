@@ -220,7 +220,12 @@ class BinaryCoordinates(DualSums):
     def rescale(self, C: float, regularizer: SquaredNorm) -> None:
         """Convert to another C."""
         factor = C / self.C
-        row_dual.rescale_rows(self._state, self.rows.weight[:], self._steep * C, factor, self._kind)
+        weight = self.rows.weight[:]
+        if self._terms.below is None:
+            row_dual.rescale_rows(self._state, weight, self._steep * C, factor, self._kind)
+        else:
+            self._state[:, row_dual.CAP] = self._steep * C * weight
+            self.multipliers[:] = self._terms.into_box(C * weight, factor * self.multipliers)
         self.C = C
         # all sums are homogeneous in (alpha, C); the next exact value removes the rounding errors
         self._u *= factor
@@ -234,12 +239,13 @@ class BinaryCoordinates(DualSums):
 
 
 def compiled_terms(terms: DualTerms) -> tuple[int, float, float]:
-    """The kind for compiled loops, caps in units of C times a weight, and curvatures in units of 1 / cap."""
+    """The kind for compiled loops, caps in units of C times a weight, and curvatures in units of 1 / cap, or
+    the lower bounds of dual variables in units of the cap if these are not its negative."""
     kind = row_dual.CAPPED if terms.capped else 0
     kind |= row_dual.CURVED if terms.curvature > 0.0 else 0
     kind |= row_dual.TWO_SIDED if terms.two_sided else 0
     steep = float(terms.steepest) if terms.capped else 1.0
-    return kind, steep, float(terms.curvature) * steep
+    return kind, steep, float(terms.curvature) * steep if terms.below is None else terms.skew
 
 
 def _floors(regularizer: SquaredNorm | None, dim: int) -> tuple[SquaredNorm, Array | None]:

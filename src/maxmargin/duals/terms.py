@@ -43,6 +43,7 @@ def require_true_terms(loss: ScoreLoss, y: Any) -> None:
     for score in label + PROBES if terms.two_sided else PROBES:
         short = abs(label - score) - margin if terms.two_sided else margin - label * score
         value, dual = loss.value(np.array([score]), y, np.ones(1)), terms.loss(short)
+        dual *= -terms.skew if score > label else 1.0
         if not abs(value - dual) <= 1e-8 * (1.0 + abs(value) + abs(short) ** 2):
             raise ValueError(
                 f"dual_terms of {loss!r} are those of another loss: at the score {score:.6g} of a row with "

@@ -15,6 +15,7 @@ from maxmargin.losses.logistic import Logistic, Multinomial
 from maxmargin.losses.measures import AtK, FBeta
 from maxmargin.losses.one_class import OneClass
 from maxmargin.losses.quantification import QMeasure, QuantificationLoss
+from maxmargin.losses.quantile import Quantile
 from maxmargin.losses.ranking import NDCG, AveragePrecision, PairHinge, query_labels
 from maxmargin.losses.roc_auc import BalancedError, RocAuc
 from maxmargin.losses.squared_hinge import OneVsRestSquaredHinge, SquaredHinge
@@ -41,6 +42,7 @@ __all__ = [
     "PairHinge",
     "QMeasure",
     "QuantificationLoss",
+    "Quantile",
     "RocAuc",
     "RowTerms",
     "ScoreLoss",

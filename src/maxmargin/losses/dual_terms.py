@@ -7,6 +7,9 @@ With the weight c = C s_i of sample i and its score s, the loss is
 
     phi(z) = max of b z - kappa b^2 / 2  over  0 <= b <= top
 
+The slopes of a two-sided loss may be different where scores are too large (quantiles): then top is another
+number there, ``below``, and kappa = 0.
+
 ``top`` is the largest slope of phi and ``kappa`` the curvature of its dual:
 
     max(0, z)                                            top = 1         kappa = 0
@@ -15,8 +18,8 @@ With the weight c = C s_i of sample i and its score s, the loss is
 
 With a = c b, sample i contributes to the dual and to w
 
-    one-sided   d(a) = m a - kappa a^2 / (2 c)               0 <= a <= top c     a y x
-    two-sided   d(a) = y a - m |a| - kappa a^2 / (2 c)       |a| <= top c        a x
+    one-sided   d(a) = m a - kappa a^2 / (2 c)               0 <= a <= top c               a y x
+    two-sided   d(a) = y a - m |a| - kappa a^2 / (2 c)       -below c <= a <= top c        a x
 
 Losses of the Crammer-Singer form, with several scores per sample, return :class:`ClassTerms`.
 """
@@ -92,6 +95,8 @@ class DualTerms(RowTerms):
         Largest slope of the loss; infinity if unbounded.
     curvature : float, default 0.0
         kappa in the module docstring: 0 for a piecewise linear loss, 1/2 for a squared loss.
+    below : float, optional
+        If ``two_sided``: largest slope of the loss where scores are too large; None: ``steepest``.
 
     Examples
     --------
@@ -107,6 +112,7 @@ class DualTerms(RowTerms):
     two_sided: bool = False
     steepest: float = 1.0
     curvature: float = 0.0
+    below: float | None = None
 
     keeps_signs = True
 
@@ -120,6 +126,13 @@ class DualTerms(RowTerms):
             raise ValueError(
                 "dual terms with an infinite slope and no curvature are a hard constraint, which has no dual "
                 "optimum: set curvature= (1/2 for a squared loss)."
+            )
+        if self.below is not None and not (
+            self.two_sided and self.curvature == 0.0 and 0.0 < self.below < np.inf
+        ):
+            raise ValueError(
+                f"dual terms with below={self.below!r}: another slope where scores are too large must be "
+                "positive and finite, of a two-sided loss without curvature."
             )
         if (
             isinstance(self.margin, float)
@@ -175,16 +188,21 @@ class DualTerms(RowTerms):
             curved = float(np.sum(0.5 * self.curvature * alpha[used] ** 2 / c[used]))
         return (alpha.copy() if self.two_sided else labels * alpha), float(linear.sum()), curved
 
+    @property
+    def skew(self) -> float:
+        """The lower bound of a dual variable of a two-sided loss, as a multiple of the upper one."""
+        return -1.0 if self.below is None else -self.below / self.steepest
+
     def caps(self, c: Array) -> Array:
         top: Array = self.steepest * c if self.capped else np.where(c > 0.0, np.inf, 0.0)
         return top
 
     def sizes(self, alpha: Array) -> Array:
-        return np.abs(alpha)
+        return np.where(alpha < 0.0, alpha / self.skew, alpha) if self.two_sided else np.abs(alpha)
 
     def into_box(self, c: Array, alpha: Array) -> Array:
         top = self.caps(c)
-        out: Array = np.clip(alpha, -top if self.two_sided else 0.0, top)
+        out: Array = np.clip(alpha, self.skew * top if self.two_sided else 0.0, top)
         return out
 
     def demands(self, alpha: Array, offset: Array | None) -> float:

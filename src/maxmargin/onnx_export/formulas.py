@@ -44,6 +44,10 @@ def outputs(graph: OnnxGraph, estimator: Any, x: str) -> tuple[str, ...]:
     if isinstance(estimator, KernelSVR):
         return (_flat(graph, _kernel_scores(graph, estimator, x)),)
     if isinstance(estimator, REGRESSORS):
+        if estimator.coef_.ndim == 2:
+            raise TypeError(
+                "several quantiles cannot be exported to ONNX: fit one LinearSVR per quantile."
+            )
         return (_flat(graph, _linear(graph, estimator, x)),)
     if isinstance(estimator, KernelSVC):
         return _kernel_classifier(graph, estimator, x)

@@ -60,6 +60,13 @@ def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
     return value
 
 
+def _check_coefficients(value: Any, name: str, sizes: Sizes) -> Any:
+    if getattr(value, "ndim", 1) == 2:  # several quantiles
+        return f.array("outputs", "d").check(value, name, sizes)
+    sizes["outputs"] = 1
+    return f.array("d").check(value, name, sizes)
+
+
 _FEATURES: Fields = {
     "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.classes("d", str)),
@@ -72,7 +79,11 @@ _CLASSIFIER: Fields = {
     "intercept_": f.array("outputs"),
 }
 _MEASURE: Fields = {**_CLASSIFIER, "threshold_": f.of_type(float)}
-_REGRESSION: Fields = {**_LINEAR, "coef_": f.array("d"), "intercept_": f.array(1)}
+_REGRESSION: Fields = {
+    **_LINEAR,
+    "coef_": f.Field(_check_coefficients),
+    "intercept_": f.array("outputs"),
+}
 _RANKER: Fields = {
     **_FEATURES,
     "coef_": f.array("d"),

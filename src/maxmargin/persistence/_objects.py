@@ -46,8 +46,8 @@ LOSSES: dict[str, type[ScoreLoss]] = {
     name: getattr(losses, name)
     for name in (
         "AtK", "BalancedError", "CrammerSinger", "EpsilonInsensitive", "FBeta", "Hinge", "Logistic",
-        "Multinomial", "OneClass", "QMeasure", "QuantificationLoss", "RocAuc", "SquaredEpsilonInsensitive",
-        "SquaredHinge",
+        "Multinomial", "OneClass", "QMeasure", "QuantificationLoss", "Quantile", "RocAuc",
+        "SquaredEpsilonInsensitive", "SquaredHinge",
     )
 }  # fmt: skip
 

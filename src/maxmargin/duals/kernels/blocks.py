@@ -157,7 +157,7 @@ class KernelDuals:
         (beta, f), terms = (a[active] for a in self._now), self._terms.take(active)
         square, v = float(beta @ f), terms.target - f
         b = terms.best_intercept(v) if self.risk.fit_intercept else 0.0
-        loss = float(terms.c @ np.maximum(0.0, terms.short(v - b)))
+        loss = float(terms.slope(v - b) @ np.maximum(0.0, terms.short(v - b)))
         return 0.5 * square + loss, terms.linear(beta) - 0.5 * square, b
 
     def kept(self, b: float) -> tuple[Array, KernelDual]:
@@ -336,9 +336,10 @@ class KernelDuals:
         self._violation, _ = terms.violation(beta, r, self.risk.fit_intercept)
         if not self._violation > 0.0:
             return active[:0]
-        lack = terms.c * np.maximum(0.0, terms.short(r)) - beta * r + terms.width * np.abs(beta)
+        lost = terms.slope(r) * np.maximum(0.0, terms.short(r))
+        lack = lost - beta * r + terms.width * np.abs(beta)
         free = terms.free(beta)
-        lack[free] += 1e-9 * terms.c[free]
+        lack[free] += 1e-9 * terms.slope(0.0)[free]
         n_free = int(np.count_nonzero(free))
         size = min(self._most, int(max(LEAST, PER_FREE * n_free, SHARE * self.n_examples)))
         chosen = np.flatnonzero(lack > 0.0)

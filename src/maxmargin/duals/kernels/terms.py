@@ -8,6 +8,7 @@ and contributes target beta - width |beta| to the dual, where lo <= beta <= hi:
 
     hinge                 target y (a sign)   width 0         beta in y [0, c]
     epsilon-insensitive   target y            width epsilon   beta in [-c, c]
+    quantile q            target y            width 0         beta in [-c (1 - q), c q]
     one-class             target 1            width 0         beta in [0, c]
 
 The dual has a *kink* at beta = 0 if the width is positive and both signs are feasible. Once the sign of such
@@ -43,14 +44,18 @@ class KernelTerms:
     @classmethod
     def of(cls, terms: Any, c: Array) -> Self:
         """From the dual terms of a loss, for samples with the weights ``c``."""
-        if not isinstance(terms, DualTerms) or terms.curvature != 0.0 or terms.steepest != 1.0:
+        if (
+            not isinstance(terms, DualTerms)
+            or terms.curvature != 0.0
+            or max(terms.steepest, terms.below or 0.0) > 1.0
+        ):
             raise ValueError(
                 "kernel blocks require a piecewise linear loss of one score per sample, such as Hinge, "
-                "EpsilonInsensitive or OneClass."
+                "EpsilonInsensitive, Quantile or OneClass, with slopes of at most 1."
             )
         labels, margin = terms.labels, np.broadcast_to(terms.margin, len(c)).astype(np.float64)
         if terms.two_sided:
-            return cls(labels, margin, -c, c)
+            return cls(labels, margin, terms.skew * terms.caps(c), terms.caps(c))
         lo, hi = np.minimum(0.0, labels) * c, np.maximum(0.0, labels) * c
         return cls(labels * margin, np.zeros(len(c)), lo, hi)
 
@@ -62,11 +67,11 @@ class KernelTerms:
         """The same with all weights multiplied by C."""
         return type(self)(self.target, self.width, C * self.lo, C * self.hi)
 
-    @cached_property
-    def c(self) -> Array:
-        """The weights."""
-        out: Array = np.maximum(self.hi, -self.lo)
-        return out
+    def slope(self, r: Any, error: Any = 0.0) -> Array:
+        """The slopes of the losses at the residuals ``r``; the larger one of the two sides where an ``error``
+        of r may change the side."""
+        steep = np.maximum(self.hi, -self.lo)
+        return np.where(r > error, self.hi, np.where(r < -error, -self.lo, steep))
 
     @cached_property
     def two_sided(self) -> bool:
@@ -88,8 +93,9 @@ class KernelTerms:
     def of_constant(self, b: float) -> float:
         """An upper bound of the loss of the function b. Only differences are rounded: zero remains zero."""
         r = self.target - b
-        short = self.short(r) + 4.0 * UNIT * (np.abs(r) + self.width)
-        return summed(float(self.c @ np.maximum(0.0, short)), len(r))
+        error = 4.0 * UNIT * (np.abs(r) + self.width)
+        short = self.short(r) + error
+        return summed(float(self.slope(r, error) @ np.maximum(0.0, short)), len(r))
 
     def linear(self, beta: Array) -> float:
         """The linear part of the dual."""
@@ -132,7 +138,7 @@ class KernelTerms:
     def best_intercept(self, v: Array) -> float:
         """The b that minimizes the loss, where v = target - f. If an interval does, its middle, as in LIBSVM:
         at its ends, samples begin to have a loss."""
-        kinks, weights, rising = v, self.c, self.hi > 0.0
+        kinks, weights, rising = v, self.slope(0.0), self.hi > 0.0
         if self.two_sided:
             falling = self.lo < 0.0
             kinks = np.concatenate([(v - self.width)[rising], (v + self.width)[falling]])

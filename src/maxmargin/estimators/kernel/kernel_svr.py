@@ -9,23 +9,24 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.constraints import of_class
+from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine, methods
-from maxmargin.estimators.linear.regression import check_epsilon, epsilon_targets
+from maxmargin.estimators.linear.regression import QUANTILE, check_epsilon, epsilon_targets
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.scores import RegressionScore, is_quantile
 from maxmargin.estimators.validation import finite_scores, training
-from maxmargin.losses import EpsilonInsensitive
+from maxmargin.losses import EpsilonInsensitive, Quantile, ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
+class KernelSVR(RegressionScore, FittedExpansion, KernelMachine):
     """Support vector regression with kernels and a certificate.
 
     Minimizes ``1/2 |f|^2 + C sum_i s_i max(0, |y_i - f(x_i) - b| - epsilon)`` over the functions f in the
     space of a kernel and the unpenalized intercept b. This is the problem of :class:`sklearn.svm.SVR`, with
-    its parameters.
+    its parameters. With ``loss="quantile"``, the losses are those of a quantile q,
+    ``max(q (y_i - f(x_i) - b), (1 - q) (f(x_i) + b - y_i))``.
 
     With the method "exact", the bounds ``lower_bound_ <= F* <= objective_`` hold for the full problem, if the
     kernel is positive semidefinite. "nystrom" minimizes over a smaller set of functions: ``objective_`` is
@@ -39,6 +40,10 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         training data. It multiplies a sum over samples, as in scikit-learn.
     epsilon : float, default 0.1
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
+    loss : {"epsilon_insensitive", "quantile"}, default "epsilon_insensitive"
+        The loss. "quantile" ignores ``epsilon``.
+    quantile : float, default 0.5
+        With ``loss="quantile"``: the conditional quantile to predict, between 0 and 1.
     kernel : {"rbf", "poly", "sigmoid", "linear"} or callable, default "rbf"
         The kernel, with the names and conventions of scikit-learn. A callable ``f(X, Z)`` returns the matrix
         of kernel values; set its attribute ``positive_semidefinite`` to False if the kernel is not. With
@@ -158,11 +163,17 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
     """
 
     n_support_: Any = field(init=False)
-    _constraints = of_class(method=methods("auto", "exact", "nystrom"))
+    _constraints = of_class(
+        method=methods("auto", "exact", "nystrom"),
+        loss=one_of("epsilon_insensitive", "quantile"),
+        quantile=QUANTILE,
+    )
 
     C: float = 1.0
     _: KW_ONLY
     epsilon: float = 0.1
+    loss: str = "epsilon_insensitive"
+    quantile: float = 0.5
     kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: int = 3
@@ -214,7 +225,7 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
             kernel,
             np.asarray(epsilon_targets(data.y, check_epsilon(sample_epsilon, data.n))),
             np.asarray(data.weight),
-            EpsilonInsensitive(self.epsilon),
+            self._loss(sample_epsilon),
             self.fit_intercept,
         )
         found = self._answer_one(problem, settings, [])
@@ -224,6 +235,13 @@ class KernelSVR(DeterminationScore, FittedExpansion, KernelMachine):
         self._take_extras({"method_": self._name(), **found.extras})
         self._ready()
         return self
+
+    def _loss(self, sample_epsilon: Any) -> ScoreLoss:
+        if not is_quantile(self.loss):
+            return EpsilonInsensitive(self.epsilon)
+        if sample_epsilon is not None:
+            raise TypeError("sample_epsilon replaces epsilon, which loss='quantile' does not have.")
+        return Quantile(self.quantile)
 
     @chunked
     def predict(self, X: Any, *, out: Any = None) -> Array:

@@ -70,7 +70,7 @@ class LinearFit(CertifiedEstimator):
                     ScoreRisk,
                     design,
                     target,
-                    model.loss,
+                    model.loss_of(k),
                     sample_weight=model.sample_weights[k],
                     intercept=model.intercept,
                 )

@@ -13,7 +13,12 @@ from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import LOSS_OBJECT, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit
-from maxmargin.estimators.linear.regression import LOSSES, check_epsilon, regression_model
+from maxmargin.estimators.linear.regression import (
+    LOSSES,
+    QUANTILES,
+    check_epsilon,
+    regression_model,
+)
 from maxmargin.estimators.linear.stream import (
     PartialFit,
     StreamBatch,
@@ -21,16 +26,18 @@ from maxmargin.estimators.linear.stream import (
     if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
-from maxmargin.estimators.scores import DeterminationScore
+from maxmargin.estimators.scores import RegressionScore
 from maxmargin.estimators.validation import finite_scores, rows_for, training
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVR(PartialFit, DeterminationScore, LinearFit):
+class LinearSVR(PartialFit, RegressionScore, LinearFit):
     """Linear support vector regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of
-    these losses. The class can replace :class:`sklearn.svm.LinearSVR`, with these differences:
+    these losses, or with the pinball loss of a quantile q,
+    ``max(q (y_i - f(x_i)), (1 - q) (f(x_i) - y_i))``. The class can replace :class:`sklearn.svm.LinearSVR`,
+    with these differences:
 
     * Every fit ends with bounds ``lower_bound_ <= F* <= objective_`` of the optimum F*.
     * ``tol`` is the relative gap of the objective, not a threshold on a gradient.
@@ -50,9 +57,13 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     epsilon : float, default 0.0
         Errors up to ``epsilon`` cost nothing. It is measured on the scale of ``y``.
     loss : str or loss object, default "epsilon_insensitive"
-        "epsilon_insensitive" or "squared_epsilon_insensitive". With ``epsilon=0`` these are absolute errors
-        and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it has its own
-        parameters, and ``epsilon`` is ignored.
+        "epsilon_insensitive", "squared_epsilon_insensitive" or "quantile". With ``epsilon=0`` the first two
+        are absolute errors and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it
+        has its own parameters, and ``epsilon`` is ignored.
+    quantile : float or list of float, default 0.5
+        With ``loss="quantile"``: the conditional quantile to predict, between 0 and 1, or several in
+        ascending order. Several are fitted one by one, to the same data; their objectives and bounds are
+        added. Their predictions are sorted, so they never cross.
     fit_intercept : bool, default True
         Whether to fit an intercept.
     intercept_scaling : float, default 1.0
@@ -107,9 +118,9 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-        Weights.
-    intercept_ : array of shape (1,)
+    coef_ : array of shape (n_features,) or (n_quantiles, n_features)
+        Weights; one row per quantile, if there are several.
+    intercept_ : array of shape (1,) or (n_quantiles,)
         The intercept.
     n_features_in_ : int
         Number of features.
@@ -147,15 +158,23 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
     (True, 'exact', 'gap')
     >>> round(svr.score(X, y), 2)
     0.48
+
+    An interval that should hold 80 % of the targets:
+
+    >>> interval = LinearSVR(C=100.0, loss="quantile", quantile=[0.1, 0.9]).fit(X, y)
+    >>> low, high = interval.predict(X).T
+    >>> round(np.mean((low <= y) & (y <= high)), 1)
+    0.8
     """
 
-    _constraints = of_class(loss=one_of(*LOSSES) | LOSS_OBJECT)
+    _constraints = of_class(loss=one_of(*LOSSES) | LOSS_OBJECT, quantile=QUANTILES)
 
     C: float = 1.0
     _: KW_ONLY
     tol: Any = 1e-3
     epsilon: float = 0.0
     loss: Any = "epsilon_insensitive"
+    quantile: Any = 0.5
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
     penalize_intercept: bool = True
@@ -270,13 +289,16 @@ class LinearSVR(PartialFit, DeterminationScore, LinearFit):
 
         Returns
         -------
-        array of shape (n_samples,)
-            Predicted targets.
+        array of shape (n_samples,) or (n_samples, n_quantiles)
+            Predicted targets. Several quantiles are in ascending order.
         """
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
-        scores: Array = design.dot(np.array(self.coef_), 0, design.shape[0]) + self.intercept_[0]
-        return finite_scores(scores)
+        several = self.coef_.ndim == 2
+        W = np.ascontiguousarray(self.coef_.T)
+        scores: Array = design.dot(W, 0, design.shape[0])
+        scores += self.intercept_ if several else self.intercept_[0]
+        return finite_scores(np.sort(scores, axis=1) if several else scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -43,7 +43,7 @@ class LinearModel:
     """The problem of a linear estimator, from its parameters and the data.
 
     One target is one problem; one-vs-rest has a target per class. Regression has no classes, and its
-    ``coef_`` has one dimension, as in scikit-learn.
+    ``coef_`` has one dimension, as in scikit-learn, unless there are several quantiles.
     """
 
     loss: ScoreLoss
@@ -58,6 +58,12 @@ class LinearModel:
     weights: tuple[Weighing, ...]
     #: weights of a constant prediction without any loss, if there is one: F there is 0, which is optimal
     constant: Array | None = None
+    #: the loss of each problem, if these differ
+    losses: tuple[ScoreLoss, ...] = ()
+
+    def loss_of(self, k: int) -> ScoreLoss:
+        """The loss of a problem."""
+        return self.losses[k] if self.losses else self.loss
 
     def attributes(self, ws: list[Array]) -> dict[str, Any]:
         """coef_ and intercept_ from the flat weights of the problems."""
@@ -67,7 +73,7 @@ class LinearModel:
         bias = self.intercept * W[-1] if self.intercept != 0.0 else np.zeros(W.shape[1])
         if W.shape[1] == 2 and self.n_classes == 2:  # two classes with a cost matrix
             coef, bias = coef[1:] - coef[:1], bias[1:] - bias[:1]
-        if not self.n_classes:
+        if not self.n_classes and len(ws) == 1:
             coef = coef[0]
         return {"coef_": np.ascontiguousarray(coef), "intercept_": np.array(bias)}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,32 +14,65 @@ import numpy as np
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks
+from maxmargin.estimators.constraints import Constraint, number
 from maxmargin.estimators.linear.problem import (
     LinearModel,
     intercept_feature,
     require_positive_weight,
     weighings,
 )
+from maxmargin.estimators.scores import is_quantile
 from maxmargin.estimators.validation import Training
 from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import (
     DualTerms,
     EpsilonInsensitive,
+    Quantile,
     ScoreLoss,
     SquaredEpsilonInsensitive,
 )
 
 #: losses of one score and a target, by name
-LOSSES = {
+LOSSES: dict[str, Callable[[float], ScoreLoss]] = {
     "epsilon_insensitive": EpsilonInsensitive,
     "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+    "quantile": Quantile,
 }
+QUANTILE = number("a number between 0 and 1", lambda value: 0 < value < 1)
+QUANTILES = QUANTILE | Constraint(
+    ("an ascending list of such numbers",),
+    lambda value: (
+        isinstance(value, list | tuple | np.ndarray)
+        and len(value) > 0
+        and all(map(QUANTILE.allows, value))
+        and all(low < high for low, high in pairwise(value))
+    ),
+)
 
 
 def regression_model(estimator: Any, data: Training, epsilon: Array | None) -> LinearModel:
-    """Validate the parameters for the data. ``epsilon`` is the one of each sample."""
-    loss = target_loss(estimator.loss, estimator.epsilon)
-    if epsilon is not None and not isinstance(estimator.loss, str):
+    """Validate the parameters for the data. ``epsilon`` is the one of each sample.
+
+    Several quantiles are as many problems with the same data.
+    """
+    quantiles = np.ravel(estimator.quantile)
+    models = [_regression_model(estimator, data, epsilon, float(q)) for q in quantiles]
+    if len(models) == 1 or not is_quantile(estimator.loss):
+        return models[0]
+    return replace(
+        models[0],
+        targets=models[0].targets * len(models),
+        sample_weights=models[0].sample_weights * len(models),
+        weights=tuple(model.weights[0] for model in models),
+        losses=tuple(model.loss for model in models),
+    )
+
+
+def _regression_model(
+    estimator: Any, data: Training, epsilon: Array | None, quantile: float
+) -> LinearModel:
+    loss = target_loss(estimator.loss, estimator.epsilon, quantile)
+    if epsilon is not None and (is_quantile(estimator.loss) or not isinstance(estimator.loss, str)):
         raise TypeError(
             f"sample_epsilon replaces epsilon, which loss={estimator.loss!r} does not have. Pass a loss by "
             "name."
@@ -83,8 +119,12 @@ def _epsilon_targets(y: Column, epsilon: Array | None, lo: int, hi: int) -> Arra
     return target if epsilon is None else np.column_stack([target, epsilon[lo:hi]])
 
 
-def target_loss(given: Any, epsilon: float) -> ScoreLoss:
+def target_loss(given: Any, epsilon: float, quantile: float) -> ScoreLoss:
     """The loss for a string or an object: one score per sample, and a target."""
+    if is_quantile(given):
+        if epsilon != 0.0:
+            raise ValueError(f"loss='quantile' has no epsilon, so epsilon={epsilon!r} must be 0.")
+        return LOSSES[given](quantile)
     if isinstance(given, str) and given in LOSSES:
         return LOSSES[given](epsilon)
     if given.label_kind != "target" or given.n_outputs() is not None or not given.decomposable:

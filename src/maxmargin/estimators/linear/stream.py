@@ -98,8 +98,8 @@ class PartialFit(CertifiedEstimator):
         d = batch.design.shape[1]
         streams: list[SupportStream] | None = getattr(self, "_streams", None)
         if streams is None:
-            new = (model.loss, d, float(self.C), model.intercept, int(self.max_support))
-            return [SupportStream(*new) for _ in model.targets]
+            new = (d, float(self.C), model.intercept, int(self.max_support))
+            return [SupportStream(model.loss_of(k), *new) for k in range(len(model.targets))]
         self._check_same(streams, model)
         for stream in streams:
             stream.max_support = int(self.max_support)
@@ -114,8 +114,9 @@ class PartialFit(CertifiedEstimator):
             and known.intercept == model.intercept
             and type(known.loss) is type(model.loss)
             and all(
-                np.array_equal(value, getattr(model.loss, name))
-                for name, value in vars(known.loss).items()
+                np.array_equal(value, getattr(model.loss_of(k), name))
+                for k, stream in enumerate(streams)
+                for name, value in vars(stream.loss).items()
             )
         )
         if not same:

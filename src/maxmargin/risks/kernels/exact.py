@@ -84,7 +84,7 @@ class KernelRisk:
         Labels, +1 or -1, or what the loss expects.
     loss : ScoreLoss, optional
         A piecewise linear loss of one score per sample: :class:`maxmargin.losses.Hinge` (the default),
-        ``EpsilonInsensitive`` or ``OneClass``.
+        ``EpsilonInsensitive``, ``Quantile`` or ``OneClass``.
     sample_weight : array, optional
         Weight of each sample.
     fit_intercept : bool, default True
@@ -189,12 +189,14 @@ class KernelRisk:
         f = self.values(w[: self.n_examples])
         if self.fit_intercept:
             f = f + w[-1]
-        slack, b = self.terms.short(self.terms.target - f), w[self.n_examples :]
-        value = float(self.weight @ np.maximum(0.0, slack))
+        r, b = self.terms.target - f, w[self.n_examples :]
+        slack = self.terms.short(r)
+        value = float(self.terms.slope(r) @ np.maximum(0.0, slack))
         error = self.rounding.of_scores(w[: self.n_examples], b)
         if self.terms.two_sided:
             error += self.terms.rounding(b)
-        upper = summed(float(self.weight @ np.maximum(0.0, slack + error)), self.n_examples)
+        steep = self.terms.slope(r, error)
+        upper = summed(float(steep @ np.maximum(0.0, slack + error)), self.n_examples)
         if not w[: self.n_examples].any():
             upper = self.terms.of_constant(float(b.sum()))
         evaluation: Evaluation = ExactKernelEvaluation(w, value, upper)
