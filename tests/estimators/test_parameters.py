@@ -73,6 +73,7 @@ WRONG = {
     "max_kernel_values": (-1, "all", None),
     "cache_size": POSITIVE,
     "probability": (True, "no", None),
+    "quantile": (0, 1.0, float("nan"), "x", True, None, [0.9, 0.1], []),
     "epsilon": (-1.0, float("nan"), "x", True),
     "nu": (0.0, 1.1, "x", True),
     "beta": POSITIVE,

@@ -61,9 +61,9 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
         are absolute errors and least squares. Pass an object for a loss of your own (:doc:`/own_loss`); it
         has its own parameters, and ``epsilon`` is ignored.
     quantile : float or list of float, default 0.5
-        With ``loss="quantile"``: the conditional quantile to predict, between 0 and 1, or several in
-        ascending order. Several are fitted one by one, to the same data; their objectives and bounds are
-        added. Their predictions are sorted, so they never cross.
+        With ``loss="quantile"``: the conditional quantile to predict, between 0 and 1. Several, in ascending
+        order, are fitted one by one to the same data; their objectives and bounds are added. Their
+        predictions are sorted, so they never cross.
     fit_intercept : bool, default True
         Whether to fit an intercept.
     intercept_scaling : float, default 1.0
@@ -163,7 +163,7 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
 
     >>> interval = LinearSVR(C=100.0, loss="quantile", quantile=[0.1, 0.9]).fit(X, y)
     >>> low, high = interval.predict(X).T
-    >>> round(np.mean((low <= y) & (y <= high)), 1)
+    >>> print(((low <= y) & (y <= high)).mean().round(1))
     0.8
     """
 
