@@ -104,6 +104,28 @@ def test_groups_through_searches():
         assert scores["test_score"].mean() > 0.9
 
 
+def test_qid_is_another_name_of_groups():
+    X, y, groups = data()
+    shuffled = np.random.default_rng(1).permutation(len(y))
+    names = groups.astype(str)[shuffled]
+    by_groups = RankSVM(0.1).fit(X[shuffled], y[shuffled], names)
+    by_qid = RankSVM(0.1).fit(X[shuffled], y[shuffled], qid=names)
+    np.testing.assert_array_equal(by_qid.coef_, by_groups.coef_)
+    contiguous = RankSVM(0.1).fit(X, y, qid=groups)
+    assert by_qid.lower_bound_ <= contiguous.objective_ * (1.0 + 1e-12)
+    assert contiguous.lower_bound_ <= by_qid.objective_ * (1.0 + 1e-12)
+    score = by_qid.score(X[shuffled], y[shuffled], qid=names)
+    assert score == by_groups.score(X[shuffled], y[shuffled], names)
+    with pytest.raises(ValueError, match="pass groups"):
+        by_qid.score(X, y)
+    with sklearn.config_context(enable_metadata_routing=True):
+        ranker = RankSVM().set_fit_request(qid=True, groups=False)
+        ranker.set_score_request(qid=True, groups=False)
+        search = GridSearchCV(ranker, {"C": [1e-4, 1e-2]}, cv=GroupKFold(3))
+        search.fit(X, y, qid=groups, groups=groups)
+        assert search.best_score_ > 0.9
+
+
 def test_clone_pickle_and_warm_start():
     X, y, groups = data()
     est = RankSVM(0.1, pair_weight=np.ones((4, 4)), solver=CuttingPlane(mu=0.2), warm_start=True)
@@ -210,7 +232,9 @@ def test_the_score_is_the_metric_of_the_loss(k):
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"qid": [0, 1]}, TypeError, "use groups"),
+        ({"query_id": [0, 1]}, TypeError, "use qid"),
+        ({"qid": [20, 40]}, ValueError, "sizes of queries"),
+        ({"qid": np.zeros(60), "groups": np.zeros(60)}, TypeError, "pass one of them"),
         ({"group": [60]}, TypeError, "np.repeat"),
         ({"other": 1}, TypeError, "unexpected keyword argument 'other'$"),
         ({"groups": [20, 40]}, ValueError, "sizes of queries"),

@@ -27,8 +27,12 @@ class Queries:
     loss: ScoreLoss
 
 
-def groups_of(X: Any, groups: Any) -> Any:
-    """The given queries, or those of a data set. (A data frame's column of that name is a feature.)"""
+def groups_of(X: Any, groups: Any, qid: Any) -> Any:
+    """The given queries, under one of two names, or those of a data set. (A data frame's column of that name
+    is a feature.)"""
+    if groups is not None and qid is not None:
+        raise TypeError("groups and qid both name the query of each sample: pass one of them.")
+    groups = qid if groups is None else groups
     return X.group if groups is None and isinstance(X, Dataset) else groups
 
 
@@ -36,9 +40,8 @@ def reject_names(unknown: dict[str, Any]) -> None:
     """Raise TypeError for arguments of ``fit`` with other names, as other libraries use them."""
     for name in unknown:
         advice = {
-            "qid": "use groups, the query of each sample",
-            "query_id": "use groups, the query of each sample",
-            "group": "use groups, the query of each sample; for sizes of queries "
+            "query_id": "use qid, the query of each sample",
+            "group": "use groups or qid, the query of each sample; for sizes of queries "
             "groups=np.repeat(np.arange(len(sizes)), sizes)",
         }.get(name)
         raise TypeError(

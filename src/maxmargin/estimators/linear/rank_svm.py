@@ -195,6 +195,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         groups: Any = None,
         sample_weight: Any = None,
         resume_from: Any = None,
+        qid: Any = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -215,8 +216,10 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             query.
         resume_from : path, optional
             Checkpoint of a fit with the same data and parameters, from which to continue.
+        qid : array of shape (n_samples,), optional
+            The same as ``groups``, by the name that XGBoost uses. Samples of a query need not be contiguous.
         **unknown : dict
-            Not used; other names, such as ``qid``, are an error that says what to use.
+            Not used; other names, such as ``group``, are an error that says what to use.
 
         Returns
         -------
@@ -226,10 +229,11 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         reject_names(unknown)
         data = {"X": X, "y": y}
         rows = training(self, X, y, sample_weight, numeric=True)
+        named = qid if groups is None else groups
         keeping = FitCheckpoint(
-            self, resume_from, X=X, y=y, groups=groups, sample_weight=sample_weight
+            self, resume_from, X=X, y=y, groups=named, sample_weight=sample_weight
         )
-        groups = groups_of(X, groups)
+        groups = groups_of(X, groups, qid)
         if groups is None and called_by("sklearn.model_selection"):
             warn_user(_NOT_ROUTED)
         relevance = np.asarray(rows.y[:], dtype=np.float64)
@@ -283,7 +287,15 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
         return finite_scores(scores)
 
-    def score(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+    ) -> float:
         """Return the quality that the ranker was trained for: the mean over queries, at most 1.
 
         For ``loss="pairs"`` the fraction of correctly ordered pairs (ties count half): Kendall's tau, scaled
@@ -305,6 +317,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             Sample weights. By default those of the data set, if ``X`` is one, else 1. A pair is weighted by
             the product of the weights of its samples; for "map" and "ndcg" a query by the weight of its
             samples.
+        qid : array of shape (n_samples,), optional
+            The same as ``groups``.
 
         Returns
         -------
@@ -316,7 +330,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         check_labels(y, numeric=True)
         y = column_or_1d(y, dtype=np.float64)
         check_consistent_length(scores, y)
-        groups = groups_of(X, groups)
+        groups = groups_of(X, groups, qid)
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
                 f"the ranker was fitted on {self.n_queries_} queries, and scores of different queries cannot "
