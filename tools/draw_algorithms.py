@@ -22,6 +22,7 @@ from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.preprocessing import scale
 
 from maxmargin import KernelSVC, LinearSVC, StructuredSVM, minimize
+from maxmargin.estimators.arguments import Method
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, SampledCuts
@@ -211,10 +212,11 @@ def draw_working_sets() -> None:
     for x, y in zip(X, Y, strict=True):
         x[np.arange(6), y, :3] += 0.6
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.1), layout="constrained")
-    for label, color, solver in (
+    methods: list[tuple[str, str, Method]] = [
         ("cutting planes", GRAY, CuttingPlane()),
         ("working sets", GREEN, "auto"),
-    ):
+    ]
+    for label, color, solver in methods:
         fitted = StructuredSVM(Matching(), C=0.1, tol=0.01, solver=solver).fit(X, Y)
         calls = [record["oracle_calls"] for record in fitted.history_]
         lower = [record["lower_bound"] for record in fitted.history_]

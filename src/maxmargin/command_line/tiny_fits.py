@@ -57,8 +57,12 @@ def _unscaled(estimator: Any) -> None:
 
 def _linear() -> None:
     """The defaults, and the hinge losses."""
-    for loss, kind in (("squared_hinge", "ovr"), ("hinge", "ovr"), ("hinge", "crammer_singer")):
-        _unscaled(_both(maxmargin.LinearSVC(loss=loss, multi_class=kind), _BINARY, _THREE))
+    for estimator in (
+        maxmargin.LinearSVC(),
+        maxmargin.LinearSVC(loss="hinge"),
+        maxmargin.LinearSVC(loss="hinge", multi_class="crammer_singer"),
+    ):
+        _unscaled(_both(estimator, _BINARY, _THREE))
 
 
 def _tagger(estimator: Any) -> None:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    ClassWeight,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Labels,
+    Numbers,
+    Samples,
+    Seed,
+    Tolerance,
+)
 from maxmargin.estimators.base import Solved, _seed, stopping_rule
 from maxmargin.estimators.constraints import Constraint, of_class, one_of
 from maxmargin.estimators.kernel.auto import Automatic
@@ -225,24 +237,24 @@ class KernelSVC(KernelDecision, KernelMachine):
 
     C: float = 1.0
     _: KW_ONLY
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
+    kernel: KernelName | Literal["precomputed"] | Kernel | KernelFunction = "rbf"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     method: Any = "auto"
     multi_class: str = "auto"
     fit_intercept: bool = True
-    class_weight: Any = None
+    class_weight: ClassWeight = None
     decision_function_shape: str = "ovr"
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     memory: int = 2**31
     max_kernel_values: float = 1e11
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
     shrinking: bool = True
     cache_size: float = 200
@@ -250,7 +262,7 @@ class KernelSVC(KernelDecision, KernelMachine):
     probability: bool = False
 
     @certified_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -369,7 +381,7 @@ class KernelSVC(KernelDecision, KernelMachine):
         small: SmallPairs | None,
         classes: Classes,
         kernel: Kernel,
-        X: Any,
+        X: Samples,
     ) -> None:
         """Set the fitted attributes."""
         codes = classes.codes[:]

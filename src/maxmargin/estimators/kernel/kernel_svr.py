@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Labels,
+    Numbers,
+    Samples,
+    Seed,
+    Tolerance,
+)
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.kernel.expansion import FittedExpansion
@@ -16,6 +27,7 @@ from maxmargin.estimators.linear.regression import QUANTILE, check_epsilon, epsi
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.scores import RegressionScore, is_quantile
 from maxmargin.estimators.validation import finite_scores, training
+from maxmargin.kernels.functions import Kernel
 from maxmargin.losses import EpsilonInsensitive, Quantile, ScoreLoss
 
 
@@ -172,30 +184,34 @@ class KernelSVR(RegressionScore, FittedExpansion, KernelMachine):
     C: float = 1.0
     _: KW_ONLY
     epsilon: float = 0.1
-    loss: str = "epsilon_insensitive"
+    loss: Literal["epsilon_insensitive", "quantile"] = "epsilon_insensitive"
     quantile: float = 0.5
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
+    kernel: KernelName | Literal["precomputed"] | Kernel | KernelFunction = "rbf"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     method: Any = "auto"
     fit_intercept: bool = True
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     memory: int = 2**31
     max_kernel_values: float = 1e11
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
     shrinking: bool = True
     cache_size: float = 200
 
     @certified_fit
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, sample_epsilon: Any = None
+        self,
+        X: Samples,
+        y: Labels = None,
+        sample_weight: Numbers = None,
+        sample_epsilon: Numbers = None,
     ) -> Self:
         """Fit the model.
 
@@ -244,7 +260,7 @@ class KernelSVR(RegressionScore, FittedExpansion, KernelMachine):
         return Quantile(self.quantile)
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> Array:
+    def predict(self, X: Samples, *, out: Any = None) -> Array:
         """Predict target values.
 
         Parameters

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -34,6 +34,17 @@ from maxmargin.compat import check_sample_weight
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_design
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Labels,
+    Numbers,
+    Samples,
+    Seed,
+    Tolerance,
+)
 from maxmargin.estimators.base import ENDING
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.chunks import chunked
@@ -44,6 +55,7 @@ from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.scikit import OutlierMixin
 from maxmargin.estimators.validation import finite_scores
 from maxmargin.kernels import KernelRows
+from maxmargin.kernels.functions import Kernel
 from maxmargin.losses import OneClass
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto
@@ -188,21 +200,21 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
 
     nu: float = 0.5
     _: KW_ONLY
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
+    kernel: KernelName | Literal["precomputed"] | Kernel | KernelFunction = "rbf"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     memory: int = 2**31
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
 
     @certified_fit
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -221,14 +233,14 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         """
         settings = self._settings()
         X, _, sample_weight = self._loaded(X, None, sample_weight)
-        X = validate_data(self, X)
-        weight = np.ones(X.shape[0])
+        rows_in = validate_data(self, X)
+        weight = np.ones(rows_in.shape[0])
         if sample_weight is not None:
             weight = check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                sample_weight, rows_in, dtype=np.float64, ensure_non_negative=True
             )
         require_positive_weight(weight)
-        design = as_design(X, checked=True)
+        design = as_design(rows_in, checked=True)
         rows, kernel = self._inputs(design)
         some = np.random.default_rng(0).permutation(np.flatnonzero(weight > 0.0))[:SAMPLE]
         packed = KernelRows(kernel, rows[some], np.float64)
@@ -240,7 +252,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         else:
             solve = self._solve_kernel(rows, kernel, weight, settings)
         fitted, results = self._search(solve, first, float(weight.sum()))
-        self.shape_fit_, self.n_fits_, t = X.shape, len(results), 1.0 / self.C_
+        self.shape_fit_, self.n_fits_, t = rows_in.shape, len(results), 1.0 / self.C_
         if self._linear:
             self._weights = t * fitted.model
             support, coef = np.zeros(0, dtype=np.int64), np.zeros((1, 0))
@@ -338,7 +350,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return last, results
 
     @chunked
-    def score_samples(self, X: Any, *, out: Any = None) -> Array:
+    def score_samples(self, X: Samples, *, out: Any = None) -> Array:
         """Return the scores of samples before the threshold.
 
         Parameters
@@ -357,7 +369,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return self.decision_function(X) + self.offset_
 
     @chunked
-    def decision_function(self, X: Any, *, out: Any = None) -> Array:
+    def decision_function(self, X: Samples, *, out: Any = None) -> Array:
         """Return scores: positive for typical samples, negative for outliers.
 
         Parameters
@@ -383,7 +395,7 @@ class OneClassSVM(OutlierMixin, FittedExpansion, KernelMachine):
         return finite_scores(scores - self.offset_)
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> IntArray:
+    def predict(self, X: Samples, *, out: Any = None) -> IntArray:
         """Predict whether samples are typical.
 
         Parameters

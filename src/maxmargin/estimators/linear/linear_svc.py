@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    ClassWeight,
+    File,
+    Fixed,
+    Labels,
+    Method,
+    Numbers,
+    Resumable,
+    Samples,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import LOSS_OBJECT, MATRIX, NONE, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
@@ -19,6 +35,7 @@ from maxmargin.estimators.linear.stream import (
     if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.validation import (
     Classes,
     check_labels,
@@ -26,6 +43,7 @@ from maxmargin.estimators.validation import (
     require_two_classes,
     training,
 )
+from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
@@ -186,41 +204,41 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         cost=MATRIX | NONE,
     )
 
-    penalty: str = "l2"
-    loss: Any = "squared_hinge"
+    penalty: Literal["l2"] = "l2"
+    loss: Literal["hinge", "squared_hinge", "logistic"] | ScoreLoss = "squared_hinge"
     _: KW_ONLY
-    dual: Any = "auto"
+    dual: Literal["auto"] | bool = "auto"
     C: float = 1.0
-    tol: Any = 1e-3
-    multi_class: str = "ovr"
+    tol: Tolerance = 1e-3
+    multi_class: Literal["ovr", "crammer_singer", "multinomial"] = "ovr"
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
     penalize_intercept: bool = True
-    class_weight: Any = None
-    cost: Any = None
-    prior: Any = None
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    solver: Any = "auto"
+    class_weight: ClassWeight = None
+    cost: npt.ArrayLike | None = None
+    prior: GaussianPrior | None = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
     max_support: int = 10_000
 
     @certified_fit
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        resume_from: Any = None,
+        X: Samples,
+        y: Labels = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -249,7 +267,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
     def _fit(
         self,
-        X: Any,
+        X: Samples,
         y: Any,
         sample_weight: Any,
         last: LinearFits | None = None,
@@ -267,7 +285,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
 
     @if_streamable
     def partial_fit(
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
+        self, X: Samples, y: Labels = None, classes: Labels = None, sample_weight: Numbers = None
     ) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.
 
@@ -322,13 +340,17 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
             self.classes_ = np.unique(np.asarray(self.classes_ if classes is None else classes))
             if len(self.classes_) < 2:
                 raise ValueError(f"classes={classes!r}: at least two classes are needed.")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        elif classes is not None and not np.array_equal(
+            np.unique(np.asarray(classes)), self.classes_
+        ):
             raise ValueError(
                 f"classes={classes!r} are not those of the first call to partial_fit, {self.classes_}."
             )
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> StreamBatch:
+    def _batch(
+        self, X: Samples, y: Any, sample_weight: Numbers = None, *, first: bool
+    ) -> StreamBatch:
         check_streamable(self)
         if isinstance(self.class_weight, str):
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from maxmargin.compat import BaseSearchCV, check_sample_weight
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.arguments import Labels, Numbers, Samples, Seed, Tolerance
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.constraints import SHARED, instance, of_class
 from maxmargin.estimators.cross_validation import CrossValidation
@@ -29,6 +30,7 @@ from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.validation import check_labels, loaded, require_two_classes
+from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
@@ -149,18 +151,18 @@ class LinearSVCCV(Probabilities, CrossValidation):
     cv: Any = None
     class_weights: Any = None
     scoring: Any = None
-    loss: Any = "squared_hinge"
-    multi_class: str = "ovr"
+    loss: Literal["hinge", "squared_hinge", "logistic"] | ScoreLoss = "squared_hinge"
+    multi_class: Literal["ovr", "crammer_singer", "multinomial"] = "ovr"
     refit: bool = True
     prune: bool = False
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
     penalize_intercept: bool = True
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    random_state: Any = 0
+    random_state: Seed = 0
     callbacks: Any = None
     verbose: int = 0
 
@@ -175,7 +177,9 @@ class LinearSVCCV(Probabilities, CrossValidation):
 
     # -- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Samples, y: Labels = None, sample_weight: Numbers = None, groups: Labels = None
+    ) -> Self:
         """Train all cells, and fit the best setting to all samples.
 
         Parameters
@@ -203,25 +207,27 @@ class LinearSVCCV(Probabilities, CrossValidation):
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
         check_labels(y)
-        X, y = validate_data(self, X, y)
-        codes = self._encode(y)
+        rows, labels = validate_data(self, X, y)
+        codes = self._encode(labels)
         weight: Array = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
         choices = self._choices()
-        splits = self._splits(check_cv(self.cv, y, classifier=True).split(X, y, groups), len(y))
+        splits = self._splits(
+            check_cv(self.cv, labels, classifier=True).split(rows, labels, groups), len(labels)
+        )
         table, svc = GridTable(len(splits), self._values(), choices), self.estimator
         scorer = self._scorer()
-        factors = [self._factors(choices, y[train], weight[train]) for train, _ in splits]
+        factors = [self._factors(choices, labels[train], weight[train]) for train, _ in splits]
         trains = [train for train, _ in splits]
-        grid = Grid(X, codes, weight, trains, table.Cs, factors, svc, self.classes_)
-        scores = CellScorer(scorer, svc, grid.model, self.classes_, table, splits, X, y)
+        grid = Grid(rows, codes, weight, trains, table.Cs, factors, svc, self.classes_)
+        scores = CellScorer(scorer, svc, grid.model, self.classes_, table, splits, rows, labels)
         _warn_about_missing_classes(table, factors)
         trainer = GridTrainer(grid, resumable=self._by_level)
         return self._search(
             table,
             lambda watch: self._cells(trainer, table, watch, scores),
-            lambda best: best._fit(X, y, sample_weight),
+            lambda best: best._fit(rows, labels, sample_weight),
         )
 
     def _encode(self, y: Any) -> IntArray:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Fixed,
+    Labels,
+    Method,
+    Numbers,
+    Resumable,
+    Samples,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import LOSS_OBJECT, of_class, one_of
@@ -26,8 +41,10 @@ from maxmargin.estimators.linear.stream import (
     if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.scores import RegressionScore
 from maxmargin.estimators.validation import finite_scores, rows_for, training
+from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
@@ -171,38 +188,40 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
 
     C: float = 1.0
     _: KW_ONLY
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     epsilon: float = 0.0
-    loss: Any = "epsilon_insensitive"
-    quantile: Any = 0.5
+    loss: Literal["epsilon_insensitive", "squared_epsilon_insensitive", "quantile"] | ScoreLoss = (
+        "epsilon_insensitive"
+    )
+    quantile: npt.ArrayLike = 0.5
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
     penalize_intercept: bool = True
-    prior: Any = None
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    solver: Any = "auto"
+    prior: GaussianPrior | None = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
-    dual: Any = "auto"
+    random_state: Seed = 0
+    callbacks: Callbacks = None
+    dual: Literal["auto"] | bool = "auto"
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
     max_support: int = 10_000
 
     @certified_fit
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        sample_epsilon: Any = None,
-        resume_from: Any = None,
+        X: Samples,
+        y: Labels = None,
+        sample_weight: Numbers = None,
+        sample_epsilon: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -235,7 +254,7 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
         return self
 
     @if_streamable
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> Self:
         """Update the model with the next samples of a stream, each of which is seen once.
 
         As in :meth:`LinearSVC.partial_fit`, ``lower_bound_`` is a lower bound of the optimum over all samples
@@ -270,13 +289,15 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
         first = not hasattr(self, "_streams")
         return self._learn(self._batch(X, y, sample_weight, first=first))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> StreamBatch:
+    def _batch(
+        self, X: Samples, y: Any, sample_weight: Numbers = None, *, first: bool
+    ) -> StreamBatch:
         check_streamable(self)
         rows = training(self, X, y, sample_weight, numeric=True, reset=first)
         return StreamBatch(rows.design, regression_model(self, rows, None))
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> Array:
+    def predict(self, X: Samples, *, out: Any = None) -> Array:
         """Predict target values.
 
         Parameters

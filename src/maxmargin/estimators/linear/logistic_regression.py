@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    ClassWeight,
+    File,
+    Fixed,
+    Labels,
+    Method,
+    Numbers,
+    Resumable,
+    Samples,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import SHARED, Constraint, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import linear_model
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.validation import classes_of, require_two_classes, training
 
 #: names of scikit-learn's methods, all of which minimize the problem that is minimized here
@@ -160,24 +176,24 @@ class LogisticRegression(Probabilities, LinearFit):
     C: float = 1.0
     l1_ratio: float = 0.0
     dual: bool = False
-    tol: Any = 1e-3
+    tol: Tolerance = 1e-3
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
-    class_weight: Any = None
-    random_state: Any = 0
-    solver: Any = "auto"
+    class_weight: ClassWeight = None
+    random_state: Seed = 0
+    solver: Method = "auto"
     max_iter: int | None = None
     verbose: int = 0
     warm_start: bool = False
     n_jobs: int | None = None
-    prior: Any = None
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
+    prior: GaussianPrior | None = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
     max_seconds: float | None = None
-    engine: Any = "threads"
-    callbacks: Any = None
-    checkpoint: Any = None
+    engine: Workers = "threads"
+    callbacks: Callbacks = None
+    checkpoint: Resumable = None
 
     @property  # type: ignore[override]
     def n_iter_(self) -> npt.NDArray[np.int32]:
@@ -192,7 +208,11 @@ class LogisticRegression(Probabilities, LinearFit):
 
     @certified_fit
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
+        self,
+        X: Samples,
+        y: Labels = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the model.
 

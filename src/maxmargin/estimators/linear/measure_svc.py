@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -15,6 +15,20 @@ from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact, take
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Fixed,
+    Labels,
+    Method,
+    Numbers,
+    Resumable,
+    Samples,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
@@ -32,6 +46,7 @@ from maxmargin.estimators.linear.measures import (
 )
 from maxmargin.estimators.linear.problem import intercept_feature
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.validation import require_two_classes, scored, training
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.losses import ScoreLoss
@@ -179,28 +194,32 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
     _: KW_ONLY
     beta: float = 1.0
     k: int | None = None
-    rescaling: str = "margin"
-    tol: Any = 1e-3
+    rescaling: Literal["margin", "slack"] = "margin"
+    tol: Tolerance = 1e-3
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
-    prior: Any = None
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    solver: Any = "auto"
+    prior: GaussianPrior | None = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
 
     @certified_fit
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, resume_from: Any = None
+        self,
+        X: Samples,
+        y: Labels = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -319,7 +338,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         return Start(weights.learned(np.concatenate([coef[0], tail])))
 
     @chunked
-    def decision_function(self, X: Any, *, out: Any = None) -> Array:
+    def decision_function(self, X: Samples, *, out: Any = None) -> Array:
         """Return ``X coef_ + intercept_ - threshold_``, which is positive for the positive class.
 
         Parameters
@@ -338,7 +357,7 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         scores = super().decision_function(X)
         return scores - self.threshold_
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> float:
         """Return the metric that the classifier was trained for, as 1 - loss: the higher, the better.
 
         This is F1 for ``measure="f1"``, accuracy for "error", balanced accuracy for "balanced_error", ROC AUC
@@ -373,15 +392,18 @@ class MeasureSVC(LinearDecision, CertifiedEstimator):
         """
         scores = self.decision_function(X)
         y, sample_weight = scored(X, y, sample_weight)
-        y = column_or_1d(y)
-        check_consistent_length(scores, y)
-        unknown = ~np.isin(y, self.classes_)
+        labels = column_or_1d(y)
+        check_consistent_length(scores, labels)
+        unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             raise ValueError(
-                f"y contains the label '{y[unknown][0]}', which is not one of the classes {self.classes_}."
+                f"y contains the label '{labels[unknown][0]}', which is not one of the classes "
+                f"{self.classes_}."
             )
-        weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        positive, called = y == self.classes_[1], scores > 0
+        weight = check_sample_weight(
+            sample_weight, labels, dtype=np.float64, ensure_non_negative=True
+        )
+        positive, called = labels == self.classes_[1], scores > 0
         if counts_rows(self._declared(), self.rescaling) and (weight != 1.0).any():
             copies = as_copies(weight, self.measure)
             scores, positive, called = scores[copies], positive[copies], called[copies]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -17,6 +18,20 @@ from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import called_by, warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Fixed,
+    Labels,
+    Method,
+    Numbers,
+    Resumable,
+    Samples,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.chunks import chunked
@@ -29,6 +44,7 @@ from maxmargin.estimators.linear.queries import (
     reject_names,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.scikit import RegressorMixin
 from maxmargin.estimators.validation import check_labels, finite_scores, rows_for, scored, training
 from maxmargin.estimators.weights import weigh
@@ -167,35 +183,35 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
     C: float = 1.0
     _: KW_ONLY
-    tol: Any = 1e-3
-    loss: str = "pairs"
-    pair_weight: Any = "equal"
+    tol: Tolerance = 1e-3
+    loss: Literal["pairs", "map", "ndcg"] = "pairs"
+    pair_weight: Literal["equal", "difference"] | npt.ArrayLike = "equal"
     query_weight: str = "pairs"
     k: int | None = None
-    prior: Any = None
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    solver: Any = "auto"
+    prior: GaussianPrior | None = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
 
     @certified_fit
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
-        resume_from: Any = None,
-        qid: Any = None,
+        X: Samples,
+        y: Labels = None,
+        groups: Labels = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
+        qid: Labels = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -266,7 +282,7 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         return self
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> Array:
+    def predict(self, X: Samples, *, out: Any = None) -> Array:
         """Return scores: the larger, the higher the rank. Only differences within a query are meaningful.
 
         Parameters
@@ -289,12 +305,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
 
     def score(
         self,
-        X: Any,
-        y: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
+        X: Samples,
+        y: Labels = None,
+        groups: Labels = None,
+        sample_weight: Numbers = None,
         *,
-        qid: Any = None,
+        qid: Labels = None,
     ) -> float:
         """Return the quality that the ranker was trained for: the mean over queries, at most 1.
 
@@ -328,8 +344,8 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
         scores = self.predict(X)
         y, sample_weight = scored(X, y, sample_weight)
         check_labels(y, numeric=True)
-        y = column_or_1d(y, dtype=np.float64)
-        check_consistent_length(scores, y)
+        target: Array = column_or_1d(y, dtype=np.float64)
+        check_consistent_length(scores, target)
         groups = groups_of(X, groups, qid)
         if groups is None and getattr(self, "n_queries_", 1) > 1:
             raise ValueError(
@@ -337,10 +353,12 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 "be compared: pass groups, the query of each sample. (If all samples belong to one query: "
                 "groups=np.zeros(len(y)).)"
             )
-        weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        weight = check_sample_weight(
+            sample_weight, target, dtype=np.float64, ensure_non_negative=True
+        )
         if self.loss == "pairs":
-            return pair_accuracy(scores, y, groups, weight)
-        gains = (y >= self.levels_[-1]).astype(np.float64) if self.loss == "map" else y
+            return pair_accuracy(scores, target, groups, weight)
+        gains = (target >= self.levels_[-1]).astype(np.float64) if self.loss == "map" else target
         return list_quality(scores, gains, groups, weight, self.k, self.loss)
 
     def __sklearn_tags__(self) -> Any:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Method,
+    Numbers,
+    Resumable,
+    Seed,
+    Tolerance,
+    Workers,
+)
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import of_class, one_of
@@ -135,25 +145,25 @@ class GrammarParser(CertifiedEstimator):
 
     C: float = 1.0
     _: KW_ONLY
-    loss: str = "span"
+    loss: Literal["span", "zero_one"] = "span"
     wrong_cost: float = 1.0
-    tol: Any = 5e-2
+    tol: Tolerance = 5e-2
     horizontal: int | None = 1
     parents: bool = True
     attributes: bool = True
     min_count: int = 2
     beam: int | None = None
     max_exact_length: int = 40
-    solver: Any = "auto"
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
 
     def _task(self) -> Parsing:
         return Parsing(
@@ -172,8 +182,8 @@ class GrammarParser(CertifiedEstimator):
         self,
         X: Sequence[Any] | None,
         y: Sequence[Any],
-        sample_weight: Any = None,
-        resume_from: Any = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Read the grammar from the trees and train its weights.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
@@ -14,10 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Method,
+    Numbers,
+    Resumable,
+    Seed,
+    Tolerance,
+    Workers,
+)
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured.sequences import cost_matrix
 from maxmargin.estimators.weights import Weighing, weigh
 from maxmargin.risks import TaskRisk
@@ -154,27 +165,27 @@ class GraphLabeler(CertifiedEstimator):
     _: KW_ONLY
     edges: str = "full"
     inference: str = "auto"
-    tol: Any = 5e-2
-    cost: Any = None
-    prior: Any = None
-    solver: Any = "auto"
+    tol: Tolerance = 5e-2
+    cost: Mapping[Any, float] | npt.ArrayLike | None = None
+    prior: GaussianPrior | None = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
 
     @certified_fit
     def fit(
         self,
         X: Sequence[Any],
         y: Sequence[Any],
-        sample_weight: Any = None,
-        resume_from: Any = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the labeler.
 

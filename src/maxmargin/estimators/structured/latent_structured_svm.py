@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import Callbacks, Fixed, Method, Numbers, Seed, Which, Workers
 from maxmargin.estimators.base import (
     CertifiedEstimator,
     _scikit_callbacks,
@@ -19,6 +20,7 @@ from maxmargin.estimators.constraints import RELATIVE, of_class
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import require_object
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.threads import one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
@@ -142,20 +144,20 @@ class LatentStructuredSVM(CertifiedEstimator):
     task: LatentTask
     C: float = 1.0
     _: KW_ONLY
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    prior: Any = None
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    prior: GaussianPrior | None = None
     tol: float = 1e-2
-    solver: Any = "auto"
+    solver: Method = "auto"
     oracle: Literal["cheap", "expensive"] = "cheap"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -168,7 +170,12 @@ class LatentStructuredSVM(CertifiedEstimator):
 
     @certified_fit
     def fit(
-        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, *, latent: Any = None
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Numbers = None,
+        *,
+        latent: Any = None,
     ) -> Self:
         """Fit the model.
 

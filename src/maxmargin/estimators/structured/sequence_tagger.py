@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Method,
+    Numbers,
+    Resumable,
+    Seed,
+    Tolerance,
+    Workers,
+)
 from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.kernel_inputs import (
     forget_kernel,
@@ -31,6 +47,7 @@ from maxmargin.estimators.structured.tagger_options import LOSSES, check_options
 from maxmargin.estimators.structured.tagger_stream import ChainStream
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS, Weighing
+from maxmargin.kernels.functions import Kernel
 from maxmargin.solvers import AutoStructured, CuttingPlane, minimize
 from maxmargin.tasks.chains.chain import Chain
 
@@ -214,31 +231,31 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
 
     C: float = 0.1
     _: KW_ONLY
-    tol: Any = 5e-2
-    loss: str = "hinge"
-    cost: Any = None
+    tol: Tolerance = 5e-2
+    loss: Literal["hinge", "logistic"] = "hinge"
+    cost: Mapping[Any, float] | npt.ArrayLike | None = None
     forbidden_transitions: Any = None
     order: int = 1
-    rescaling: str = "margin"
-    kernel: Any = None
-    gamma: Any = "scale"
+    rescaling: Literal["margin", "slack"] = "margin"
+    kernel: KernelName | Kernel | KernelFunction | None = None
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     kernel_method: Any = "auto"
     min_count: int = 1
     n_hashed: int | None = None
     partial: str | None = None
-    prior: Any = None
-    solver: Any = "auto"
+    prior: GaussianPrior | None = None
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
     max_support: int = 10_000
 
     @certified_fit
@@ -246,10 +263,10 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         self,
         X: Any,
         y: Any = None,
-        lengths: Any = None,
-        sample_weight: Any = None,
-        token_weight: Any = None,
-        resume_from: Any = None,
+        lengths: Numbers = None,
+        sample_weight: Numbers = None,
+        token_weight: Numbers = None,
+        resume_from: File | None = None,
         start_from: SequenceTagger | None = None,
     ) -> Self:
         """Fit the tagger.
@@ -292,10 +309,10 @@ class SequenceTagger(ChainStream, ChainProbabilities, CertifiedEstimator):
         self,
         X: Any,
         y: Any,
-        lengths: Any = None,
-        sample_weight: Any = None,
-        token_weight: Any = None,
-        resume_from: Any = None,
+        lengths: Numbers = None,
+        sample_weight: Numbers = None,
+        token_weight: Numbers = None,
+        resume_from: File | None = None,
         start_from: Any = None,
     ) -> None:
         for name in ("calibration_", "_stream"):  # they belong to other weights

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
+from maxmargin.estimators.arguments import Labels, Method, Numbers, Seed, Tolerance, Workers
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.sequence_tagger import SequenceTagger
 from maxmargin.estimators.structured.tagger_input import with_vocabulary
@@ -105,25 +109,27 @@ class SequenceTaggerCV(StructuredSearch):
     cv: Any = None
     scoring: Any = None
     refit: bool = True
-    loss: str = "hinge"
-    cost: Any = None
+    loss: Literal["hinge", "logistic"] = "hinge"
+    cost: Mapping[Any, float] | npt.ArrayLike | None = None
     forbidden_transitions: Any = None
     order: int = 1
-    rescaling: str = "margin"
+    rescaling: Literal["margin", "slack"] = "margin"
     min_count: int = 1
     n_hashed: int | None = None
-    prior: Any = None
-    tol: Any = 5e-2
-    solver: Any = "auto"
+    prior: GaussianPrior | None = None
+    tol: Tolerance = 5e-2
+    solver: Method = "auto"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
-    random_state: Any = 0
+    engine: Workers = "threads"
+    random_state: Seed = 0
     callbacks: Any = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Numbers = None, groups: Labels = None
+    ) -> Self:
         """Train all folds and values of C, then the best C on all sequences.
 
         Parameters

@@ -13,10 +13,26 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import (
+    Callbacks,
+    File,
+    Fixed,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Method,
+    Numbers,
+    Resumable,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured.kernel_inputs import PARAMETERS as KERNEL_PARAMETERS
 from maxmargin.estimators.structured.kernel_inputs import (
     check_kernel,
@@ -37,6 +53,7 @@ from maxmargin.estimators.validation import loaded
 from maxmargin.estimators.warm_start import fingerprint, keep, recall
 from maxmargin.estimators.weights import PARAMETERS
 from maxmargin.kernels.features import KernelFeatures
+from maxmargin.kernels.functions import Kernel
 from maxmargin.risks.structured.risk import TaskRisk
 from maxmargin.solvers import AutoStructured, CuttingPlane, DualCoordinate
 from maxmargin.tasks.base import Task
@@ -190,28 +207,28 @@ class StructuredSVM(StructuredStream):
     task: Task
     C: float = 1.0
     _: KW_ONLY
-    rescaling: str = "margin"
-    kernel: Any = None
-    gamma: Any = "scale"
+    rescaling: Literal["margin", "slack"] = "margin"
+    kernel: KernelName | Kernel | KernelFunction | None = None
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     kernel_method: Any = "auto"
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    prior: Any = None
-    tol: Any = 5e-2
-    solver: Any = "auto"
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    prior: GaussianPrior | None = None
+    tol: Tolerance = 5e-2
+    solver: Method = "auto"
     oracle: Literal["cheap", "expensive"] = "cheap"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
+    engine: Workers = "threads"
     warm_start: bool = False
-    random_state: Any = 0
-    callbacks: Any = None
+    random_state: Seed = 0
+    callbacks: Callbacks = None
     verbose: int = 0
-    checkpoint: Any = None
+    checkpoint: Resumable = None
     max_support: int = 10_000
 
     def __post_init__(self) -> None:
@@ -224,8 +241,8 @@ class StructuredSVM(StructuredStream):
         self,
         X: Any,
         y: Any = None,
-        sample_weight: Any = None,
-        resume_from: Any = None,
+        sample_weight: Numbers = None,
+        resume_from: File | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -282,7 +299,7 @@ class StructuredSVM(StructuredStream):
             self._kept = keep(about, result, problem)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Numbers = None) -> Self:
         """Update the model with the next examples of a stream.
 
         At most ``max_support`` examples are kept, the newest ones, with the outputs that inference found for
@@ -339,7 +356,7 @@ class StructuredSVM(StructuredStream):
         self.task_, self.coef_, self.kernel_features_ = task, stream.average.copy(), None
         return self
 
-    def verify(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def verify(self, X: Any, y: Any = None, sample_weight: Numbers = None) -> Self:
         """Complete the certificate of a stream by one exact pass over its examples.
 
         Nothing is learned. Afterwards ``objective_`` is the objective over all examples, and ``certificate_``
@@ -370,7 +387,7 @@ class StructuredSVM(StructuredStream):
         return self._verify(X, y, sample_weight)
 
     def _stream_risk(
-        self, engine: Engine | None, X: Any, y: Any, sample_weight: Any = None
+        self, engine: Engine | None, X: Any, y: Any, sample_weight: Numbers = None
     ) -> TaskRisk:
         X, y, sample_weight = loaded(X, y, sample_weight)
         check_pairs(X, y)

@@ -11,11 +11,26 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.arguments import (
+    Fixed,
+    Gamma,
+    KernelFunction,
+    KernelName,
+    Labels,
+    Method,
+    Numbers,
+    Seed,
+    Tolerance,
+    Which,
+    Workers,
+)
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters
+from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.structured.problem import StructuredProblem
 from maxmargin.estimators.structured.structured_svm import StructuredSVM
+from maxmargin.kernels.functions import Kernel
 from maxmargin.tasks.base import Task
 
 
@@ -145,29 +160,33 @@ class StructuredSVMCV(StructuredSearch):
     cv: Any = None
     scoring: Any = None
     refit: bool = True
-    rescaling: str = "margin"
-    kernel: Any = None
-    gamma: Any = "scale"
+    rescaling: Literal["margin", "slack"] = "margin"
+    kernel: KernelName | Kernel | KernelFunction | None = None
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     kernel_method: Any = "auto"
-    fixed: Any = None
-    nonnegative: Any = None
-    nonpositive: Any = None
-    prior: Any = None
-    tol: Any = 5e-2
-    solver: Any = "auto"
+    fixed: Fixed = None
+    nonnegative: Which = None
+    nonpositive: Which = None
+    prior: GaussianPrior | None = None
+    tol: Tolerance = 5e-2
+    solver: Method = "auto"
     oracle: Literal["cheap", "expensive"] = "cheap"
     max_iter: int | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
-    engine: Any = "threads"
-    random_state: Any = 0
+    engine: Workers = "threads"
+    random_state: Seed = 0
     callbacks: Any = None
     verbose: int = 0
 
     def fit(
-        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Numbers = None,
+        groups: Labels = None,
     ) -> Self:
         """Train all folds and values of C, then the best C on all examples.
 

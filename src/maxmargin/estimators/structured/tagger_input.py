@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ class Reading(Protocol):
     n_hashed: int | None
     min_count: int
     kernel: Any
-    rescaling: str
+    rescaling: Literal["margin", "slack"]
 
 
 def tagger_input(tagger: Reading, X: Any, y: Any, lengths: Any, sample_weight: Any) -> TaggerInput:

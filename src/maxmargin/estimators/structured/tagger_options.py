@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.kernel_inputs import check_kernel, is_sampled
@@ -18,11 +18,11 @@ LOSSES: dict[str, type[ChainExamples]] = {"hinge": ChainExamples, "logistic": Lo
 class TaggerOptions(Protocol):
     """The parameters that are checked here."""
 
-    loss: str
+    loss: Literal["hinge", "logistic"]
     cost: Any
     order: int
     partial: str | None
-    rescaling: str
+    rescaling: Literal["margin", "slack"]
     solver: Any
     kernel: Any
     gamma: Any
