@@ -125,6 +125,26 @@ def test_documented_defaults_are_those_of_the_signature(name):
             assert eval(found[2]) == default, line
 
 
+#: parameters that take objects of any class with some methods
+UNTYPED = {
+    "Cs",
+    "callbacks",
+    "class_weights",
+    "cv",
+    "forbidden_transitions",
+    "kernel_method",
+    "measure",
+}
+UNTYPED |= {"method", "scoring"}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_have_types(name):
+    parameters = inspect.signature(getattr(maxmargin, name)).parameters.values()
+    assert {p.name for p in parameters if p.annotation == "Any"} <= UNTYPED
+    assert all(p.annotation is not p.empty for p in parameters)
+
+
 def test_what_is_learned_and_C_are_positional_and_all_else_is_named():
     for name in ESTIMATORS:
         parameters = inspect.signature(getattr(maxmargin, name)).parameters.values()

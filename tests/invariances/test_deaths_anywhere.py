@@ -115,6 +115,7 @@ def bits(fitted):
     return weights, fitted.objective_, fitted.lower_bound_, fitted.stop_reason_, fitted.n_iter_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", FITS)
 def test_calls_that_are_repeated_change_no_bit(name):

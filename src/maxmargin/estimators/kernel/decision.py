@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from maxmargin.compat import ovr_decision_function
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.estimators.arguments import Samples
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.expansion import FittedExpansion
@@ -29,7 +30,7 @@ class KernelDecision(AccuracyScore, FittedExpansion):
     break_ties: bool = False
 
     @chunked
-    def decision_function(self, X: Any, *, out: Any = None) -> Array:
+    def decision_function(self, X: Samples, *, out: Array | None = None) -> Array:
         """Return scores.
 
         Parameters
@@ -64,7 +65,7 @@ class KernelDecision(AccuracyScore, FittedExpansion):
         return scores
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
+    def predict(self, X: Samples, *, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Predict the class of each sample: by the sign, by the votes of the pairs of classes (ties go to the
         first class, unless ``break_ties``), or by the largest score.
 

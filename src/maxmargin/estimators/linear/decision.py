@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.estimators.arguments import Samples
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.scores import AccuracyScore
@@ -24,7 +25,7 @@ class LinearDecision(AccuracyScore):
     predict_proba = Missing(NO_PROBABILITIES)
 
     @chunked
-    def decision_function(self, X: Any, *, out: Any = None) -> Array:
+    def decision_function(self, X: Samples, *, out: Array | None = None) -> Array:
         """Return scores: one per sample for two classes, otherwise one column per class.
 
         Parameters
@@ -49,7 +50,7 @@ class LinearDecision(AccuracyScore):
         return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
 
     @chunked
-    def predict(self, X: Any, *, out: Any = None) -> npt.NDArray[Any]:
+    def predict(self, X: Samples, *, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Predict the class with the largest score.
 
         Parameters
