@@ -36,8 +36,6 @@ NO_DEBUG = ("-g0",) if os.name == "posix" else ()
 def build(folder: Path, jobs: int = 2) -> list[Path]:
     """Write all extension modules into the folder, and return their paths."""
     sys.path.insert(0, str(SOURCES.parents[1]))
-    from maxmargin.compiled.precompiled import target
-
     folder.mkdir(parents=True, exist_ok=True)
     ready = modules(SOURCES) if is_current() else []
     if ready:
@@ -51,7 +49,27 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
         old.unlink()
     if ready:
         return [Path(shutil.copy(path, folder)) for path in ready]
-    environment = {
+    # with a cache of its own, because Numba's depends on the processor that code was compiled for
+    with tempfile.TemporaryDirectory() as cache:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, __file__, str(folder), "--jobs", str(jobs), "--part", str(part)],
+                env={**environment(), "NUMBA_CACHE_DIR": f"{cache}/{part}"},
+            )
+            for part in range(jobs)
+        ]
+        for name in IN_C:
+            build_in_c(folder, name)
+        if max(process.wait() for process in processes):
+            raise SystemExit("the functions could not be compiled: see above")
+    return modules(folder)
+
+
+def environment() -> dict[str, str]:
+    """The environment of the processes that compile: the same code in each build."""
+    from maxmargin.compiled.precompiled import target
+
+    return {
         **os.environ,
         "PYTHONPATH": str(SOURCES.parents[1]),
         "MAXMARGIN_JIT": "1",
@@ -61,20 +79,6 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
         "PYTHONHASHSEED": "0",  # names of functions have options in the order of a set
         "CFLAGS": f"{os.environ.get('CFLAGS', '')} {' '.join(NO_DEBUG)}".strip(),
     }
-    # with a cache of its own, because Numba's depends on the processor that code was compiled for
-    with tempfile.TemporaryDirectory() as cache:
-        processes = [
-            subprocess.Popen(
-                [sys.executable, __file__, str(folder), "--jobs", str(jobs), "--part", str(part)],
-                env={**environment, "NUMBA_CACHE_DIR": f"{cache}/{part}"},
-            )
-            for part in range(jobs)
-        ]
-        for name in IN_C:
-            build_in_c(folder, name)
-        if max(process.wait() for process in processes):
-            raise SystemExit("the functions could not be compiled: see above")
-    return modules(folder)
 
 
 def modules(folder: Path) -> list[Path]:
@@ -177,15 +181,20 @@ def _compile_extra(
     flags: Any,
     locals: Any,
     library: Any,
+    wrapper: bool = True,
 ) -> Any:
-    """pycc compiles plain functions with its own options: take those of the decorators instead."""
+    """pycc compiles plain functions with its own options: take those of the decorators instead.
+
+    Without a wrapper it is a function for C, which cannot allocate arrays.
+    """
     from numba.core.compiler import Flags, compile_extra
     from numba.core.registry import cpu_target
 
     own: Any = Flags()
     cpu_target.options.parse_as_flags(own, function.targetoptions)
-    own.no_compile = own.no_cfunc_wrapper = own.nrt = True
-    own.no_cpython_wrapper = own.enable_pyobject = own.enable_looplift = False
+    own.no_compile = own.no_cfunc_wrapper = True
+    own.nrt, own.no_cpython_wrapper = wrapper, not wrapper
+    own.enable_pyobject = own.enable_looplift = False
     return compile_extra(
         typing, target, function.py_func, args, return_type, own, locals=locals, library=library
     )

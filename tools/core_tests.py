@@ -21,13 +21,16 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: every estimator, the files of all releases, SciPy's HiGHS, reference solvers, scikit-learn's own checks
+#: every estimator, the files of all releases, SciPy's HiGHS, reference solvers, scikit-learn's own checks,
+#: and what of scikit-learn and Numba may be gone in their next releases
 CORE = (
     "tests/typed/test_program.py",
     "tests/released",
     "tests/oracles/test_integer_program.py::test_quick_answers_save_solves_and_no_bound_comes_from_them",
     "tests/reference_optima/test_problems.py",
     "tests/estimators/test_linear_svc.py::test_scikit_learn_law",
+    "tests/estimators/test_private_names.py",
+    "tests/precompiled/test_build.py::test_numba_still_has_pycc",
 )
 #: exit code if nothing could be installed
 NOT_RUN = 77
