@@ -100,7 +100,7 @@ WRONG = {
     "max_exact_length": INTEGER,
     **dict.fromkeys(
         (
-            *("fit_intercept", "penalize_intercept", "warm_start", "refit", "prune"),
+            *("fit_intercept", "penalize_intercept", "warm_start", "keep_duals", "refit", "prune"),
             *("shrinking", "break_ties"),
             *("parents", "attributes"),
         ),

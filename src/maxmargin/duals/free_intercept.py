@@ -98,6 +98,11 @@ class FreeCoordinates(BinaryCoordinates):
         """One per row."""
         return self._state[:, ALPHA]
 
+    @property
+    def balanced(self) -> Array:
+        """The best multipliers at r = 0."""
+        return self._kept
+
     def improve(self, seed: int, epochs: int | None = None) -> SweepStats:
         """Update the multiplier of r = 0, then run an epoch."""
         before = None if self._stale else self.active.copy()

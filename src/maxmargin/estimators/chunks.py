@@ -26,7 +26,7 @@ from maxmargin.engines import opened
 #: bytes of the features of a chunk, and the number of chunks between two exchanges with the workers
 BYTES, WAVE = 2**24, 64
 #: attributes that no prediction needs: they belong to this process, or grow with the samples
-_NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers")
+_NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers", "dual_coef_")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

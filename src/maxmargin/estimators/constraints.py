@@ -194,7 +194,7 @@ SHARED: Mapping[str, Constraint] = {
     | NONE,
     **dict.fromkeys(
         (
-            *("fit_intercept", "penalize_intercept", "warm_start", "refit", "prune"),
+            *("fit_intercept", "penalize_intercept", "warm_start", "keep_duals", "refit", "prune"),
             *("parents", "attributes"),
         ),
         BOOL,

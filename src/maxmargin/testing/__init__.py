@@ -8,6 +8,7 @@ You do not need this package to train and predict.
 No code here uses the library's solvers, risks or compiled functions, so an error there cannot hide here.
 """
 
+from maxmargin.testing.certificate import verify_certificate
 from maxmargin.testing.checks import (
     check_kernel_inputs,
     check_latent_task,
@@ -34,4 +35,5 @@ __all__ = [
     "multiclass_objective",
     "regression_objective",
     "structured_objective",
+    "verify_certificate",
 ]

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult, Start
-from maxmargin.core.vectors import Array
+from maxmargin.core.user_warnings import warn_user
+from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import Design, compact
+from maxmargin.duals.free_intercept import FreeCoordinates
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.linear.refit import StoredBundles, bundles_for, grow, keep_planes
+from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane
@@ -37,6 +42,8 @@ class LinearFit(CertifiedEstimator):
 
     solver: Any
     coef_: Array
+    dual_coef_: Array
+    support_: IntArray
     intercept_: Array
 
     def _train(
@@ -53,6 +60,13 @@ class LinearFit(CertifiedEstimator):
         ``grown``: a data set that contains all labels and weights, and may be the one of an earlier fit
         with more rows.
         """
+        if getattr(self, "keep_duals", False) and (
+            model.loss.n_outputs() is not None or given_weight_parameters(self)
+        ):
+            raise ValueError(
+                "keep_duals=True requires one score per problem (multi_class='ovr'), without prior=, fixed=, "
+                "nonnegative= and nonpositive=."
+            )
         self.__dict__.pop("_streams", None)  # of partial_fit, which this fit ends
         # removed, because they are changed in place and are invalid if this fit fails
         planes = self.__dict__.pop("_planes", None)
@@ -98,6 +112,11 @@ class LinearFit(CertifiedEstimator):
                     )
                 )
         self.__dict__.update(model.attributes([r.w for r in results]))
+        for name in ("dual_coef_", "support_"):
+            self.__dict__.pop(name, None)
+        if getattr(self, "keep_duals", False):
+            self.dual_coef_ = np.array([_coefficients(model, k, r) for k, r in enumerate(results)])
+            self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
         if self.warm_start:
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)
@@ -150,6 +169,27 @@ def by_columns(loss: ScoreLoss) -> bool:
     """Whether the method for a loss takes products with many columns: these are fast for dense rows, also of
     zeros."""
     return loss.column_terms() is not None and (loss.n_outputs() or 1) >= 3
+
+
+def _coefficients(model: LinearModel, k: int, result: SolveResult) -> Array:
+    """The coefficients of the samples in the weights of the best dual point."""
+    if not result.duals:
+        raise ValueError(
+            "keep_duals=True: the fit ended with cutting planes, which have no dual variables of samples. "
+            "Use solver=DualCoordinate() or solver=Newton()."
+        )
+    name, duals = max(result.duals.items(), key=lambda item: item[1].dual_estimate(item[1].C))
+    proved = duals.dual_value(duals.C)
+    if proved < result.lower_bound - 1e-3 * abs(result.objective):
+        warn_user(
+            f"keep_duals=True: the dual variables of samples prove the lower bound {proved:.6g}; the better "
+            f"one, {result.lower_bound:.6g}, is of cutting planes. Use solver=Newton() instead."
+        )
+    best = duals.balanced if isinstance(duals, FreeCoordinates) else duals.multipliers
+    out: Array = np.array(best)
+    if model.loss.label_kind == "sign" and name != "quasi-newton":
+        out *= np.asarray(model.targets[k][:])
+    return out
 
 
 def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:

@@ -129,6 +129,9 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         Whether to start from the solution of the previous fit. Its weights are reused, and the dual variables
         if the solver keeps them. If a data set on disk has only grown since then, its cutting planes are
         reused as well.
+    keep_duals : bool, default False
+        Whether to keep the dual variables of the samples, as ``dual_coef_``, with which
+        :func:`maxmargin.testing.verify_certificate` recomputes the lower bound. They are not saved.
     random_state : int, Generator, RandomState or None, default 0
         Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
         NumPy, every fit draws another seed.
@@ -156,6 +159,11 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if ``X`` had names.
+    dual_coef_ : array of shape (n_problems, n_samples)
+        With ``keep_duals=True``: coefficients of the samples in the weights of the dual solution, one row for
+        each row of ``coef_``.
+    support_ : array
+        With ``keep_duals=True``: indices of the samples with a nonzero coefficient.
     n_seen_, n_support_ : int
         After ``partial_fit``: number of samples seen so far, and number of samples kept.
     objective_ : float
@@ -226,6 +234,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
     n_jobs: int | None = None
     engine: Workers = "threads"
     warm_start: bool = False
+    keep_duals: bool = False
     random_state: Seed = 0
     callbacks: Callbacks = None
     verbose: int = 0
@@ -278,7 +287,7 @@ class LinearSVC(PartialFit, Probabilities, LinearFit):
         classes = classes_of(rows, X)
         self.classes_ = classes.names
         require_two_classes(self, self.classes_)
-        together = last is None or len(last.results) == 1
+        together = (last is None or len(last.results) == 1) and not self.keep_duals
         model = linear_model(self, rows, classes, together=together)
         data, grown = {"X": X, "y": y}, X if y is None and sample_weight is None else None
         return self._train(model, rows.design, data, last, grown=grown, keeping=keeping)

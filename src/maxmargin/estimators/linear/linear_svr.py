@@ -116,6 +116,9 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
     warm_start : bool, default False
         Whether to start from the solution of the previous fit. Its weights are reused, and the dual variables
         if the solver keeps them.
+    keep_duals : bool, default False
+        Whether to keep the dual variables of the samples, as ``dual_coef_``, with which
+        :func:`maxmargin.testing.verify_certificate` recomputes the lower bound. They are not saved.
     random_state : int, Generator, RandomState or None, default 0
         Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
         NumPy, every fit draws another seed.
@@ -143,6 +146,11 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if ``X`` had names.
+    dual_coef_ : array of shape (n_problems, n_samples)
+        With ``keep_duals=True``: coefficients of the samples in the weights of the dual solution, one row for
+        each row of ``coef_``.
+    support_ : array
+        With ``keep_duals=True``: indices of the samples with a nonzero coefficient.
     n_seen_, n_support_ : int
         After ``partial_fit``: number of samples seen so far, and number of samples kept.
     objective_ : float
@@ -207,6 +215,7 @@ class LinearSVR(PartialFit, RegressionScore, LinearFit):
     n_jobs: int | None = None
     engine: Workers = "threads"
     warm_start: bool = False
+    keep_duals: bool = False
     random_state: Seed = 0
     callbacks: Callbacks = None
     dual: Literal["auto"] | bool = "auto"
