@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference_optima.problems import solve_multiclass_qp
 
+from maxmargin import LinearSVC
 from maxmargin.core import Bundle, SquaredNorm
 from maxmargin.duals.crammer_singer import ClassCoordinates
 from maxmargin.losses import CrammerSinger
@@ -367,3 +368,12 @@ def test_rows_of_zeros_without_an_intercept_take_their_dearest_class():
     duals = ClassCoordinates(only.rows, 1.0)
     assert duals.improve(0).oracle_calls == 0
     assert duals.dual_value(1.0) == pytest.approx(2.0 + 3.0 + 5.0)
+
+
+def test_multipliers_far_below_their_caps_keep_their_digits():
+    """All margins can be met, and F is 1e-6 of C: changes of multipliers are below the rounding of C."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(6, 12)) * 10.0 ** rng.uniform(-4.0, 4.0, 12)
+    svc = LinearSVC(C=1e3, multi_class="crammer_singer").fit(X, np.arange(6) % 4)
+    assert svc.converged_, (svc.stop_reason_, svc.gap_)
+    assert {record["method"] for record in svc.history_} == {"coordinate"}

@@ -11,8 +11,15 @@ A visit maximizes the dual over the variables of one row. With A = |x_i|^2 this 
     max over a >= 0, sum_k a_k = c_i  of   <g, a> - A/2 |a - alpha_i|^2
 
 a projection onto a simplex: with v = g + A alpha_i,  a_k = max(0, v_k - theta) / A, where theta solves sum_k
-max(0, v_k - theta) = A c_i. Since theta >= max v - A c_i, few classes are candidates. Among them, theta is
-found by iterating (sum of the remaining v - A c_i) / (number of the remaining), dropping those below.
+max(0, v_k - theta) = A c_i. The class b with the largest v has the most mass, often nearly c_i, beside which
+the others may be tiny: if all rows meet their margins at a large C. So neither A c_i nor changes of alpha_ib
+are computed. With o = sum_{k != b} alpha_ik = c_i - alpha_ib,
+
+    theta - (g_b - A o) = sum_{k != b} max(0, v_k - theta)
+
+and the change of alpha_ib is that of the others with the opposite sign. Since theta >= g_b - A o, few classes
+are candidates. Among them, theta is found by iterating (sum of the remaining v + g_b - A o) / (1 + number of
+the remaining), dropping those below.
 
 An offset o_ik added to the scores is part of the costs of a row: replace cost[y_i, k] by
 cost[y_i, k] + o_ik - o_iy above.
@@ -355,25 +362,23 @@ def keep_classes(classes: Any, sizes: Any, i: int, here: IntArray, size: int, ke
 
 
 @inlined
-def threshold(v: FloatArray, pick: IntArray, m: int, total: float, mass: float) -> Any:
-    """theta, given the classes ``pick[:m]`` that may be above it and the sum of their v.
+def threshold(v: FloatArray, pick: IntArray, m: int, total: float, floor: float) -> Any:
+    """theta, given the classes ``pick[:m]`` that may be above it, the sum of their v, and g_b - A o.
 
     Classes above it stay in ``pick``; returns (theta, their number).
     """
-    theta, kept = 0.0, 0
-    while kept < m:
-        m = m if kept == 0 else kept
-        theta = (total - mass) / m
-        kept, total = 0, 0.0
+    while True:
+        theta, kept = (total + floor) / (m + 1), 0
+        total = 0.0
         for q in range(m):
             k = pick[q]
             if v[k] > theta:
                 pick[kept] = k
                 kept += 1
                 total += v[k]
-        if kept == 0:  # all mass is on one class, up to rounding
-            m = 0
-    return theta, m
+        if kept == m:
+            return theta, m
+        m = kept
 
 
 @entry
@@ -458,29 +463,34 @@ def ascend(
                 v[q] = g[q] + A * old[q]
                 best = q if v[q] > peak else best
                 peak = max(peak, v[q])
-            m, total, floor = 0, 0.0, peak - A * c
+            others = 0.0
+            for q in range(size):
+                others += old[q] if q != best else 0.0
+            m, total, floor = 0, 0.0, g[best] - A * others
             for q in range(size):
                 pick[m] = q
-                above = v[q] > floor
+                above = q != best and v[q] > floor
                 m += above
                 total += v[q] if above else 0.0
-            theta, m = threshold(v, pick, m, total, A * c)
+            theta, m = threshold(v, pick, m, total, floor)
 
             # delta is the change of w, the negative change of alpha; the largest class gets the remainder.
-            rest = c
+            rest, moved = c, 0.0
             for q in range(size):
                 delta[q] = old[q]
                 old[q] = 0.0
             for p in range(m):
                 q = pick[p]
-                if q != best:
-                    a = min((v[q] - theta) / A, rest)
-                    rest -= a
-                    old[q] = a
+                a = min((v[q] - theta) / A, rest)
+                rest -= a
+                old[q] = a
             old[best] = rest
             for q in range(size):
                 delta[q] -= old[q]
+                moved += delta[q] if q != best else 0.0
                 alpha[i, here[q]] = old[q]
+            delta[best] = -moved
+            for q in range(size):
                 offset -= delta[q] * demand(cost, rows.offset, i, truth, here[q])
             add_row(rows, i, x, W, here, size, delta)
         visits += n
