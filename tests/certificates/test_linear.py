@@ -260,3 +260,14 @@ def test_bounds_that_contradict_each_other_are_not_reported():
     assert result.lower_bound == -np.inf
     assert result.gap == np.inf
     assert not result.converged
+
+
+@pytest.mark.parametrize(("multi_class", "seed"), [("ovr", 4), ("crammer_singer", 5)])
+def test_free_intercepts_of_separable_rows_are_certified(multi_class, seed):
+    """F = 1e-8 beside F(0) = 1e5: intercepts are bounded by what F is in the end, not by F(0)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(8, 20)) * 10.0 ** rng.uniform(-4.0, 4.0, 20)
+    y = np.arange(8) % (2 if multi_class == "ovr" else 3)
+    svc = LinearSVC(C=1e4, penalize_intercept=False, multi_class=multi_class).fit(X, y)
+    assert svc.converged_, (svc.stop_reason_, svc.gap_)
+    assert len(svc.history_) <= 50

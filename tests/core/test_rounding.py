@@ -93,6 +93,17 @@ def test_free_coordinates_pay_their_bound() -> None:
     assert point.value(omega, 2, Attained(8.0, np.inf)) == 4.0 - 2.0 - 0.25
 
 
+def test_an_attained_objective_bounds_free_coordinates() -> None:
+    omega = SquaredNorm().with_free(np.array([1]), near=0.25, growth=0.5, first=8.0)
+    assert omega.free_bound == omega.free_limit(np.inf) == omega.free_limit(8.0) == 2.25
+    assert omega.free_limit(0.5) == 0.75
+    assert omega.radius(0.5) == 1.75
+    point = DualPoint((np.array([2.0, 1.0]),), np.array([4.0]), np.array([1.0]), 0.0)
+    assert point.value(omega, 2, Attained(0.5, np.inf)) == 4.0 - 2.0 - 0.75
+    flat = SquaredNorm().with_free(np.array([1]), near=0.25, growth=0.0, first=1.0)
+    assert flat.free_limit(np.inf) == 0.25
+
+
 def test_radius_and_steps_of_a_regularizer() -> None:
     assert SquaredNorm().radius(8.0) == 4.0
     assert SquaredNorm().radius(-1.0) == 0.0

@@ -323,7 +323,8 @@ class Bundle:
             lost = dual.error * (1.0 + self.regularizer.radius(attained.upper))
             lower -= correction(lost, attained.negligible)
         if free:
-            lower -= float(np.abs(w[self.regularizer.free]).sum()) * self.regularizer.free_bound
+            limit = self.regularizer.free_limit(np.inf if attained is None else attained.upper)
+            lower -= float(np.abs(w[self.regularizer.free]).sum()) * limit
             w[self.regularizer.free] = self._v
         # assign a new list at the end, so that an interrupt never leaves the ages half updated
         self._idle_for = [

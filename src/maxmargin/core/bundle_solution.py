@@ -39,7 +39,9 @@ class DualPoint:
         w = regularizer.primal(u)
         bound = self.base + float(self.offsets @ self.alpha) - regularizer.conjugate(u, w)
         if len(regularizer.free):
-            bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_bound
+            bound -= float(np.abs(w[regularizer.free]).sum()) * regularizer.free_limit(
+                attained.upper
+            )
         # the combination of planes, its square and the sum of the offsets are rounded, too
         pairs = zip(self.alpha, self.planes, strict=True)
         sizes = float(sum(a * norm(plane) for a, plane in pairs))

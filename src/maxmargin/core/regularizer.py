@@ -3,7 +3,9 @@
 Coordinates in ``free`` (an unpenalized intercept) cost nothing. The dual then requires
 ``sum_j alpha_j a_j[free] = 0``. A residual r makes the dual value minus infinity, unless the free coordinates
 of the optimum are known to be bounded. ``free_bound`` is such a bound of all |v*_k|, and
-``|r|_1 * free_bound`` is subtracted from the lower bound for a residual.
+``|r|_1 * free_bound`` is subtracted from the lower bound for a residual. Such bounds grow with the norm of
+the other coordinates, which is at most sqrt(2 F): an attained F gives a smaller one than F at the first point
+(:meth:`SquaredNorm.free_limit`).
 
 Coordinates in ``nonnegative`` must not be negative, or not below their ``floor``. The dual point's w is
 ``primal(u)``, which is u with those coordinates clipped:
@@ -17,7 +19,7 @@ far it was below its floor.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +39,9 @@ class SquaredNorm:
     free_bound: float = 0.0
     nonnegative: IntArray = field(default_factory=_no_indices)
     floor: Array | None = None
+    #: the same bound at an optimum of norm r is at most ``free_near + free_growth * r``
+    free_near: float = float("inf")
+    free_growth: float = 0.0
 
     def __post_init__(self) -> None:
         if not (len(self.free) and len(self.nonnegative)):
@@ -86,9 +91,24 @@ class SquaredNorm:
         """Omega(w)."""
         return 0.5 * float(self.penalized(w) @ w)
 
+    def with_free(self, free: IntArray, near: float, growth: float, first: float) -> SquaredNorm:
+        """The same with these free coordinates, which at an optimum of norm r are at most
+        ``near + growth * r``, where ``first`` is an attained value of F."""
+        bound = near + growth * float(np.sqrt(2.0 * first))
+        near, growth = float(near), float(growth)
+        return replace(self, free=free, free_bound=bound, free_near=near, free_growth=growth)
+
+    def free_limit(self, upper: float) -> float:
+        """A bound on the free coordinates of an optimal w, given an attained value of F."""
+        norm = float(np.sqrt(2.0 * max(0.0, upper)))
+        if not self.free_growth > 0.0:  # infinity times zero
+            return min(self.free_bound, self.free_near)
+        return min(self.free_bound, self.free_near + self.free_growth * norm)
+
     def radius(self, upper: float) -> float:
         """A bound on the norm of an optimal w, given an attained value of F."""
-        return float(np.sqrt(2.0 * max(0.0, upper))) + self.free_bound * len(self.free)
+        norm = float(np.sqrt(2.0 * max(0.0, upper)))
+        return norm + (self.free_limit(upper) * len(self.free) if len(self.free) else 0.0)
 
     def free_part(self, plane: Vector) -> Array:
         """The plane's entries in the free coordinates."""

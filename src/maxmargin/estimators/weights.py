@@ -54,9 +54,9 @@ class Weighing:
         """The weights in the variables of the solver."""
         return w if self.map is None else self.map.learned(w)
 
-    def with_free(self, free: IntArray, bound: float) -> Weighing:
-        """The same, with some weights unpenalized."""
-        return replace(self, norm=replace(self.norm, free=free, free_bound=bound))
+    def with_free(self, free: IntArray, near: float, growth: float, first: float) -> Weighing:
+        """The same, with some weights unpenalized; see :meth:`SquaredNorm.with_free`."""
+        return replace(self, norm=self.norm.with_free(free, near, growth, first))
 
 
 def given_weight_parameters(estimator: Any) -> list[str]:
@@ -247,8 +247,9 @@ def free_bound(
     intercept: float,
     weights: Weighing,
     largest_demand: float,
-) -> float:
-    """How far an optimal unpenalized intercept can be from its center.
+) -> tuple[float, float, float]:
+    """How far an optimal unpenalized intercept can be from its center: the arguments ``near``, ``growth`` and
+    ``first`` of :meth:`SquaredNorm.with_free`.
 
     At the first point v_0, Omega(v*) <= F(v_0). So |v*| is at most W = sqrt(2 F(v_0)), and the scores
     without intercept are within W max|T'x| of those at the center. The rest is as without a prior: an
@@ -275,11 +276,11 @@ def free_bound(
         apart = np.abs(plain) if columns is None else plain.max(axis=1) - plain.min(axis=1)
         spread = max(spread, float(apart.max(initial=0.0)))
         largest = max(largest, largest_square(stretched(part, made)))
-    radius = np.sqrt(2.0 * start * largest)
-    shift = float(np.abs(center[d]).max())
+    longest, shift = float(np.sqrt(largest)), float(np.abs(center[d]).max())
     if columns is None:
-        return float(largest_demand + spread + radius + shift)
-    return float(0.5 * (columns - 1) * (largest_demand + spread + np.sqrt(2.0) * radius) + shift)
+        return largest_demand + spread + shift, longest, start
+    near, growth = largest_demand + spread, float(np.sqrt(2.0)) * longest
+    return 0.5 * (columns - 1) * near + shift, 0.5 * (columns - 1) * growth, start
 
 
 def _identity(design: Any, columns: int | None, intercept: float) -> WeightMap:

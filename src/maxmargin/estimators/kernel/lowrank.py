@@ -106,10 +106,8 @@ def _norm(problem: KernelProblem, d: int, largest: float, loss: ScoreLoss) -> Sq
         return SquaredNorm()
     if problem.n_classes is None and problem.terms.two_sided:
         # |w*|^2 / 2 <= F*, which is at most that of a constant; see regression.py for the intercept
-        bound = (
-            float(np.abs(problem.terms.target).max()) + np.sqrt(2.0 * problem.constant[1]) * largest
-        )
-        return SquaredNorm(np.array([d]), float(bound))
+        near = float(np.abs(problem.terms.target).max())
+        return SquaredNorm().with_free(np.array([d]), near, largest, float(problem.constant[1]))
     _, codes = np.unique(problem.y, return_inverse=True)
     by_class = np.bincount(codes, weights=problem.weight)
     if (by_class == 0.0).any() or len(by_class) < (problem.n_classes or 2):

@@ -328,12 +328,13 @@ def free_intercepts(
     ``total`` is C times the sum of all weights, ``largest`` the norm of the longest sample,
     ``largest_demand`` the required margin or the largest cost.
 
-    At the optimum |w| <= W = sqrt(2 C R(0)), so scores without intercept differ by at most S = W max|x|
-    (binary) or sqrt(2) W max|x| (K classes). Suppose the intercepts of two groups of classes were further
-    apart than the largest cost plus S. Then every sample of the lower group would be misclassified as the
-    upper one and none the other way round, and moving the intercepts together would lower the risk. So
-    sorted intercepts are at most that far apart. (One score per sample: a sample with at least the margin
-    that the loss requires costs nothing, so the intercept is at most that margin + S.)
+    At the optimum |w| <= W = sqrt(2 F) for any attained F, at first C R(0), so scores without intercept
+    differ by at most S = W max|x| (binary) or sqrt(2) W max|x| (K classes). Suppose the intercepts of two
+    groups of classes were further apart than the largest cost plus S. Then every sample of the lower group
+    would be misclassified as the upper one and none the other way round, and moving the intercepts together
+    would lower the risk. So sorted intercepts are at most that far apart. (One score per sample: a sample
+    with at least the margin that the loss requires costs nothing, so the intercept is at most that margin +
+    S.)
 
     Logistic losses: at the optimum, the mean probability of a class is its share of the weights. So the
     difference of two intercepts is within S of the log odds of their classes. ``largest_demand`` is the
@@ -341,11 +342,11 @@ def free_intercepts(
     """
     k = loss.n_outputs()
     if isinstance(loss, Logistic | Multinomial):
-        radius = np.sqrt(2.0 * total * np.log(k or 2))
+        first = total * float(np.log(k or 2))
         if k is None:
-            return SquaredNorm(np.array([d]), float(largest_demand + radius * largest))
-        apart = largest_demand + np.sqrt(2.0) * radius * largest
-        return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * apart))
+            return SquaredNorm().with_free(np.array([d]), largest_demand, largest, first)
+        near, growth = 0.5 * largest_demand, float(np.sqrt(0.5)) * largest
+        return SquaredNorm().with_free(np.arange(d * k, (d + 1) * k), near, growth, first)
     if k is None:
         terms = loss.dual_terms(np.ones(1))
         if not isinstance(terms, DualTerms) or terms.two_sided:
@@ -354,12 +355,11 @@ def free_intercepts(
                 f"{loss!r}: implement dual_terms(y), or use penalize_intercept=True with a large "
                 "intercept_scaling."
             )
-        radius = np.sqrt(2.0 * total * terms.loss(largest_demand))
-        return SquaredNorm(np.array([d]), float(largest_demand + radius * largest))
-    spread = (k - 1) * (
-        largest_demand + np.sqrt(2.0) * np.sqrt(2.0 * total * largest_demand) * largest
-    )
-    return SquaredNorm(np.arange(d * k, (d + 1) * k), float(0.5 * spread))
+        first = total * float(terms.loss(largest_demand))
+        return SquaredNorm().with_free(np.array([d]), largest_demand, largest, first)
+    near, growth = 0.5 * (k - 1) * largest_demand, (k - 1) * float(np.sqrt(0.5)) * largest
+    free = np.arange(d * k, (d + 1) * k)
+    return SquaredNorm().with_free(free, near, growth, total * largest_demand)
 
 
 def weighings(
@@ -401,6 +401,6 @@ def weighings(
                 own,
                 largest_demand,
             )
-            own = own.with_free(regularizer.free, bound)
+            own = own.with_free(regularizer.free, *bound)
         out.append(own)
     return tuple(out)

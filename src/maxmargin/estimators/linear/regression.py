@@ -184,6 +184,5 @@ def _free_intercept(
         loss.value(np.full(hi - lo, mean / total), y[lo:hi], weight[lo:hi])
         for lo, hi in chunks(data.n)
     )
-    radius = float(np.sqrt(2.0 * C * risk))
-    bound = largest_demand + radius * data.largest_norm()
-    return SquaredNorm(np.array([data.n_features]), bound), largest_demand
+    free, longest = np.array([data.n_features]), float(data.largest_norm())
+    return SquaredNorm().with_free(free, largest_demand, longest, C * float(risk)), largest_demand
