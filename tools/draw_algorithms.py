@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.preprocessing import scale
 
 from maxmargin import KernelSVC, LinearSVC, StructuredSVM, minimize
-from maxmargin.estimators.arguments import Method
+from maxmargin.estimators.constraints import Method
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane, SampledCuts

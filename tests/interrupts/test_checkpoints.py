@@ -150,6 +150,7 @@ def history(estimator):
     return [(r["objective"], r["lower_bound"], r["n_cuts"]) for r in estimator.history_]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FITS, *SETS])
 def test_a_fit_goes_on_where_it_was(name, path):
     estimator, *data = (FITS | SETS)[name]
@@ -368,6 +369,7 @@ def test_a_dear_oracle_is_not_asked_again_for_what_it_said(path, monkeypatch):
     assert resumed.history_[0]["iteration"] == 1
 
 
+@pytest.mark.slow
 def test_a_fit_goes_on_with_other_workers(path):
     inputs, outputs = list(X[:50]), [int(k) for k in Y[:50]]
     svm = StructuredSVM(TinyMulticlass(), tol=1e-3, oracle="expensive")

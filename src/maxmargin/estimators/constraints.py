@@ -5,6 +5,8 @@
 estimator, and ``load`` those of a model file. What depends on the data, or on several parameters together, is
 checked where it is used.
 
+Below are the same as types, for type checkers and editors, with those of the arguments of ``fit``.
+
 scikit-learn's own ``_parameter_constraints`` are not used: they let True pass as a number, and their module
 is private.
 """
@@ -13,16 +15,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from maxmargin.checkpoints import Checkpoint
+from maxmargin.core.engine import Engine
+from maxmargin.core.result import IterationRecord
+from maxmargin.core.stopping import StoppingRule
 from maxmargin.engines.choice import CONTRACT
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.kernels import EmpiricalMap, Nystrom
 from maxmargin.losses import ScoreLoss
+from maxmargin.solvers.base import Solver
 from maxmargin.solvers.minimization import LARGEST_C
 from maxmargin.solvers.sampled import SampledCuts
 
@@ -259,3 +267,39 @@ SHARED: Mapping[str, Constraint] = {
     "beam": integer(1) | NONE,
     "max_exact_length": integer(0),
 }
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+class HasShape(Protocol):
+    """A sparse matrix, a data frame, matrix-free features, or a data set on disk."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and columns."""
+
+
+#: samples
+Samples: TypeAlias = npt.ArrayLike | HasShape
+#: labels or targets; None for a data set, which contains its own
+Labels: TypeAlias = npt.ArrayLike | Sequence[Hashable] | None
+#: one number per sample
+Numbers: TypeAlias = npt.ArrayLike | None
+#: a relative gap, or a rule such as :class:`maxmargin.solvers.AbsoluteGap`
+Tolerance: TypeAlias = float | StoppingRule
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Callbacks: TypeAlias = Sequence[Callable[[IterationRecord], object]] | None
+Method: TypeAlias = Literal["auto"] | Solver
+#: what the workers are: one of these, an address "ray://host:port", or an engine
+Workers: TypeAlias = Literal["threads", "processes", "ray"] | str | Engine | None
+File: TypeAlias = str | PathLike[str]
+Resumable: TypeAlias = File | Checkpoint | None
+# the keys of a Mapping are invariant: with Hashable, a dict of strings would be refused
+ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Any, float] | None
+Fixed: TypeAlias = Mapping[Any, npt.ArrayLike] | None
+#: indices or names of weights, or a boolean mask
+Which: TypeAlias = npt.ArrayLike | Sequence[Hashable] | None
+KernelFunction: TypeAlias = Callable[..., npt.ArrayLike]
+KernelName: TypeAlias = Literal["rbf", "poly", "sigmoid", "linear"]
+Gamma: TypeAlias = Literal["scale", "auto"] | float

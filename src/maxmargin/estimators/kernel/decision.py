@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from maxmargin.compat import ovr_decision_function
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.arguments import Samples
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import Samples
 from maxmargin.estimators.kernel.classes import columns, pairs
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.scores import SupportSegment

@@ -10,9 +10,11 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import Solved, _seed, stopping_rule
+from maxmargin.estimators.constraints import (
     Callbacks,
     ClassWeight,
+    Constraint,
     Gamma,
     KernelFunction,
     KernelName,
@@ -21,9 +23,9 @@ from maxmargin.estimators.arguments import (
     Samples,
     Seed,
     Tolerance,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.base import Solved, _seed, stopping_rule
-from maxmargin.estimators.constraints import Constraint, of_class, one_of
 from maxmargin.estimators.kernel.auto import Automatic
 from maxmargin.estimators.kernel.classes import (
     ClassProblem,

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import (
     Callbacks,
     Gamma,
     KernelFunction,
@@ -18,9 +19,9 @@ from maxmargin.estimators.arguments import (
     Samples,
     Seed,
     Tolerance,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine, methods
 from maxmargin.estimators.linear.regression import QUANTILE, check_epsilon, epsilon_targets

@@ -34,7 +34,10 @@ from maxmargin.compat import check_sample_weight
 from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import as_design
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import ENDING
+from maxmargin.estimators.checked_matrices import validate_data
+from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import (
     Callbacks,
     Gamma,
     KernelFunction,
@@ -45,9 +48,6 @@ from maxmargin.estimators.arguments import (
     Seed,
     Tolerance,
 )
-from maxmargin.estimators.base import ENDING
-from maxmargin.estimators.checked_matrices import validate_data
-from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.kernel.expansion import FittedExpansion
 from maxmargin.estimators.kernel.machine import KernelMachine
 from maxmargin.estimators.linear.problem import require_positive_weight

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import Samples
 from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import Samples
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.scores import AccuracyScore
 from maxmargin.estimators.validation import finite_scores, rows_for

@@ -8,7 +8,11 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
+    LOSS_OBJECT,
+    MATRIX,
+    NONE,
     Callbacks,
     ClassWeight,
     File,
@@ -22,9 +26,9 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Which,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.constraints import LOSS_OBJECT, MATRIX, NONE, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import KINDS, LOSSES, linear_model

@@ -16,9 +16,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from maxmargin.compat import BaseSearchCV, check_sample_weight
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.arguments import Labels, Numbers, Samples, Seed, Tolerance
 from maxmargin.estimators.checked_matrices import validate_data
-from maxmargin.estimators.constraints import SHARED, instance, of_class
+from maxmargin.estimators.constraints import (
+    SHARED,
+    Labels,
+    Numbers,
+    Samples,
+    Seed,
+    Tolerance,
+    instance,
+    of_class,
+)
 from maxmargin.estimators.cross_validation import CrossValidation
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
 from maxmargin.estimators.grid_watch import GridWatch

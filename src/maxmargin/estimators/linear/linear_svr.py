@@ -10,7 +10,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import (
+    LOSS_OBJECT,
     Callbacks,
     File,
     Fixed,
@@ -23,10 +26,9 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Which,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.constraints import LOSS_OBJECT, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.regression import (
     LOSSES,

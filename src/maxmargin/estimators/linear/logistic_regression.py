@@ -8,9 +8,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
+    SHARED,
     Callbacks,
     ClassWeight,
+    Constraint,
     File,
     Fixed,
     Labels,
@@ -22,9 +25,9 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Which,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.constraints import SHARED, Constraint, of_class, one_of
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import linear_model

@@ -15,7 +15,10 @@ from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import Design, compact, take
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Fixed,
@@ -28,11 +31,8 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Which,
     Workers,
+    of_class,
 )
-from maxmargin.estimators.base import CertifiedEstimator
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.constraints import of_class
 from maxmargin.estimators.linear.decision import LinearDecision
 from maxmargin.estimators.linear.measures import (
     MEASURE,

@@ -18,7 +18,10 @@ from maxmargin.core.result import Start
 from maxmargin.core.user_warnings import called_by, warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.chunks import chunked
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Fixed,
@@ -31,11 +34,9 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Which,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.base import CertifiedEstimator
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.chunks import chunked
-from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.linear.queries import (
     groups_of,
     list_quality,

@@ -10,7 +10,9 @@ from typing import Any, Literal, Self
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Method,
@@ -19,10 +21,9 @@ from maxmargin.estimators.arguments import (
     Seed,
     Tolerance,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.base import CertifiedEstimator
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.risks import TaskRisk

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import CertifiedEstimator
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Method,
@@ -24,8 +26,6 @@ from maxmargin.estimators.arguments import (
     Tolerance,
     Workers,
 )
-from maxmargin.estimators.base import CertifiedEstimator
-from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.prior import GaussianPrior

@@ -10,13 +10,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import Callbacks, Fixed, Method, Numbers, Seed, Which, Workers
 from maxmargin.estimators.base import (
     CertifiedEstimator,
     _scikit_callbacks,
     _seed,
 )
-from maxmargin.estimators.constraints import RELATIVE, of_class
+from maxmargin.estimators.constraints import (
+    RELATIVE,
+    Callbacks,
+    Fixed,
+    Method,
+    Numbers,
+    Seed,
+    Which,
+    Workers,
+    of_class,
+)
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import require_object

@@ -13,7 +13,9 @@ import scipy.sparse as sp
 
 from maxmargin.core.result import Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Gamma,
@@ -25,10 +27,9 @@ from maxmargin.estimators.arguments import (
     Seed,
     Tolerance,
     Workers,
+    of_class,
+    one_of,
 )
-from maxmargin.estimators.base import CertifiedEstimator, _seed, stopping_rule
-from maxmargin.estimators.checkpoint import FitCheckpoint
-from maxmargin.estimators.constraints import of_class, one_of
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.prior import GaussianPrior

@@ -13,7 +13,7 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
-from maxmargin.estimators.arguments import Labels, Method, Numbers, Seed, Tolerance, Workers
+from maxmargin.estimators.constraints import Labels, Method, Numbers, Seed, Tolerance, Workers
 from maxmargin.estimators.example_checks import check_example_weights
 from maxmargin.estimators.folds import Folds, StructuredSearch
 from maxmargin.estimators.parameters import check_parameters

@@ -13,7 +13,8 @@ from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.constraints import (
     Callbacks,
     File,
     Fixed,
@@ -28,7 +29,6 @@ from maxmargin.estimators.arguments import (
     Which,
     Workers,
 )
-from maxmargin.estimators.checkpoint import FitCheckpoint
 from maxmargin.estimators.example_checks import check_example_weights, check_pairs, require_task
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.parameters import check_parameters

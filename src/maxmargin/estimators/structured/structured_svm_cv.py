@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin.core.bundle import Bundle
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.estimators.arguments import (
+from maxmargin.estimators.constraints import (
     Fixed,
     Gamma,
     KernelFunction,
