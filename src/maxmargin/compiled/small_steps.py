@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from maxmargin.compiled import interior, simd, smooth
 from maxmargin.compiled.jit import entry_in_order, inlined_in_order
 
 #: number of vectors by row and by column, and of matrices, that the functions need memory for
 INTERIOR_VECTORS, SQUARED_VECTORS, SOFTMAX_VECTORS = (8, 4, 1), (4, 3, 2), (1, 3, 2)
+#: in place of a matrix that is not known
+UNKNOWN = np.zeros((0, 0))
 #: share of the slope that the line search leaves
 EXACT = 1e-3
 
@@ -80,22 +84,24 @@ def interior_steps(
 
 @entry_in_order
 def squared_steps(
-    count, enough, X, Xt, penalty, trials, sign, m, c, w,
+    count, enough, X, Xt, whole, penalty, trials, sign, m, c, w,
     alpha, theta, held, dm, gradient, scale, dw, hessian, factor, rows,
 ):  # fmt: skip
     """The same for the losses c max(0, -m)^2 of one row of ``sign``, ``m``, ``c`` and ``w`` after the other,
     with m = sign (X w) up to constants: Newton steps with an exact line search. Return the largest number.
 
     The Hessian is updated by the rows whose curvature changed, if these are fewer than all curved ones.
+    ``whole`` is the Hessian of the loss if all rows are curved, the same for all rows of ``w``, or empty.
     """
     n, d = X.shape
     most = 0
     for k in range(w.shape[0]):
+        known = whole.shape[0] == d
         for i in range(n):
-            held[i] = 0.0
+            held[i] = 2.0 * c[k, i] if known else 0.0
         for j in range(d):
             for p in range(d):
-                hessian[j, p] = 0.0
+                hessian[j, p] = whole[j, p] if known else 0.0
         for taken in range(count):
             loss, omega, off, changed, curved = 0.0, 0.0, 0.0, 0, 0
             for i in range(n):

@@ -73,9 +73,9 @@ class ExactSteps:
         else:
             sign[0] = self._y
         c = terms.weights(self._y, C * self._weight, self._K)
-        alike = terms.factors is None and (self._penalty == self._penalty[0]).all()
-        if alike and not W.any() and X.size * X.shape[1] > FEW_PRODUCTS:
-            H = X.T @ (2.0 * c[0][:, None] * X)
+        whole = self._whole(terms, C * self._weight)
+        if whole is not None and not W.any():
+            H = whole.copy()
             H.flat[:: len(H) + 1] += self._penalty[0]
             factor = Factor(H)
             if factor.ok:  # the loss is at most what it were if all margins were violated
@@ -83,7 +83,19 @@ class ExactSteps:
                 W[:] = factor.solve((violated @ X).T).T
         m = sign * (W @ X.T + self._offset) - terms.margin
         point = (self._penalty, SEARCHES, sign, m, c, W)
-        small_steps.squared_steps(STEPS, enough, *self._small.rows, *point, *self._small.memory)
+        known = small_steps.UNKNOWN if whole is None else whole
+        fixed = *self._small.rows, known
+        small_steps.squared_steps(STEPS, enough, *fixed, *point, *self._small.memory)
+
+    def _whole(self, terms: SquaredHingeTerms, c: Array) -> Array | None:
+        """The second derivatives of the loss if all margins are violated, or None if they differ between
+        classes or cost less than a call."""
+        X = self._small.rows[0]
+        alike = terms.factors is None and (self._penalty == self._penalty[0]).all()
+        if not alike or self._K == 1 or X.size * X.shape[1] <= FEW_PRODUCTS:
+            return None
+        H: Array = X.T @ (2.0 * c[:, None] * X)
+        return H
 
     def _softmax(self, W: Array, C: float, enough: float) -> None:
         X = self._small.rows[0]

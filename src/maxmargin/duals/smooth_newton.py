@@ -78,7 +78,7 @@ class SmoothNewton(NewtonDuals):
         assert isinstance(self._margin, SquaredMargin)
         c = self._margin.weights_of_squares(self._c)
         point = (np.ones((1, len(c))), self._m[None], c[None], self.w[None])
-        fixed = (self._penalty[None], SEARCHES)
+        fixed = (small_steps.UNKNOWN, self._penalty[None], SEARCHES)
         steps = small_steps.squared_steps(AT_ONCE, NEAR, *small.rows, *fixed, *point, *small.memory)
         self._m[:] = self._margins(self.w)  # without the rounding errors of several steps
         return int(steps)
