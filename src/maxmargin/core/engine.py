@@ -266,25 +266,20 @@ class SerialEngine:
         return fold(self._call(index, method, plain) for index in range(len(self._shards)))
 
     def _map(self, method: str, args: tuple[Any, ...]) -> list[Any]:
-        plain = [a.array if isinstance(a, Handle) else a for a in args]
-        answers: list[Any] = []
-        try:
-            for shard in self._shards:
-                answers.append(getattr(shard, method)(*plain))
-        except (Exception, SystemExit) as error:
-            self._explain(error, len(answers), method)
-            raise
+        plain, answers = list(args), []
+        for place, value in enumerate(plain):
+            if isinstance(value, Handle):
+                plain[place] = value.array
+        for index in range(len(self._shards)):
+            answers.append(self._call(index, method, plain))
         return answers
 
     def _call(self, index: int, method: str, args: Sequence[Any]) -> Any:
         try:
             return getattr(self._shards[index], method)(*args)
         except (Exception, SystemExit) as error:
-            self._explain(error, index, method)
+            error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
             raise
-
-    def _explain(self, error: BaseException, index: int, method: str) -> None:
-        error.add_note(f"raised by {method!r} in {self._name(index, len(self._shards))}")
 
     def _name(self, index: int, n_shards: int) -> str:
         return f"shard {index} of {n_shards}"

@@ -296,12 +296,12 @@ class TaskRisk:
             owners = np.arange(len(examples)) * self.n_blocks // max(1, len(examples))
         else:
             owners = np.searchsorted(self._bounds, examples, side="right") - 1
-        lists: list[list[int]] = [[] for _ in range(self.n_blocks)]
+        lists: list[list[int]] = list(map(list, [()] * self.n_blocks))
         for i, k in zip(examples.tolist(), owners.tolist(), strict=True):
             lists[k].append(i)
         found = self.engine.gather(TaskShard.oracle_for, self.engine.publish(w), lists, quick)
         next_of = list(map(iter, found))
-        return [next(next_of[k]) for k in owners]
+        return list(map(next, map(next_of.__getitem__, owners)))
 
     def remember(self, w: Array, answers: Sequence[Answers]) -> None:
         """These are all answers at w, a frozen array: an expensive evaluation there need not be repeated."""
