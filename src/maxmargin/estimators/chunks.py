@@ -26,7 +26,7 @@ from maxmargin.engines import opened
 #: bytes of the features of a chunk, and the number of chunks between two exchanges with the workers
 BYTES, WAVE = 2**24, 64
 #: attributes that no prediction needs: they belong to this process, or grow with the samples
-_NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers", "dual_coef_")
+_NOT_SENT = ("_watch", "_kept", "_streams", "_planes", "_multipliers")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -197,6 +197,8 @@ def _light(estimator: Any) -> Any:
     one = copy.copy(estimator)
     for name in _NOT_SENT:
         one.__dict__.pop(name, None)
+    if getattr(one, "keep_duals", False):  # scores of kernels are made of theirs
+        one.__dict__.pop("dual_coef_", None)
     for name in ("callbacks", "checkpoint", "engine", "solver"):
         if hasattr(one, name):
             setattr(one, name, None)
