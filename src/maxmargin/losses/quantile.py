@@ -13,9 +13,9 @@ from maxmargin.losses.epsilon_insensitive import EpsilonInsensitive
 class Quantile(EpsilonInsensitive):
     """``sum_i c_i max(q (y_i - s_i), (1 - q) (s_i - y_i))`` with real targets y: the pinball loss.
 
-    With the residual r = y - s it is |r| / 2 + (q - 1/2) r, so slopes on a line follow from those of absolute
-    errors. Values and cuts are those of absolute errors whose weights depend on the sign of r: a difference
-    of two sums would lose digits if q is close to 0 or 1.
+    With the residual r = y - s it is ``|r| / 2 + (q - 1/2) r``, so slopes on a line follow from those of
+    absolute errors. Values and cuts are those of absolute errors whose weights depend on the sign of r: a
+    difference of two sums would lose digits if q is close to 0 or 1.
 
     Parameters
     ----------
