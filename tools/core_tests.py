@@ -35,7 +35,14 @@ CORE = (
 #: exit code if nothing could be installed
 NOT_RUN = 77
 #: what these tests import
-TOOLS = ("pytest>=8", "hypothesis>=6.100", "clarabel>=0.7", "pandas>=2.2", "polars>=1")
+TOOLS = (
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "clarabel>=0.7",
+    "pandas>=2.2",
+    "polars>=1",
+    "setuptools>=77",
+)
 
 
 def uv(*arguments: str) -> str:
