@@ -15,6 +15,7 @@ from maxmargin.data.sharded import ShardedDesign
 from maxmargin.data.stack import hstack
 from maxmargin.data.tokens.conll import read_conll
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
+from maxmargin.data.typed_rows import Quantized
 
 __all__ = [
     "CSRDesign",
@@ -25,6 +26,7 @@ __all__ = [
     "KernelDesign",
     "KmerDesign",
     "LazyColumn",
+    "Quantized",
     "ShardedDesign",
     "TokenVectorizer",
     "as_design",
