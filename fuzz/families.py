@@ -10,6 +10,7 @@ from fuzz import (
     kernel_scores,
     logistic,
     measure,
+    ordinal,
     path,
     rank,
     scores,
@@ -26,7 +27,18 @@ from fuzz import (
 )
 
 #: linear estimators and the risks below them
-LINEAR: list[ModuleType] = [svc, logistic, svr, measure, rank, scores, path, grid, stream]
+LINEAR: list[ModuleType] = [
+    svc,
+    logistic,
+    ordinal,
+    svr,
+    measure,
+    rank,
+    scores,
+    path,
+    grid,
+    stream,
+]
 
 #: sequences, structured outputs, graphs, grammars, latent variables
 STRUCTURED: list[ModuleType] = [

@@ -20,7 +20,10 @@ from fuzz.framework import WILD_SECONDS, Case, Finding, Outcome
 from maxmargin import solvers
 
 #: attributes that must be bit-identical for any number of workers, and after save and load
-KEPT = ("coef_", "intercept_", "objective_", "lower_bound_", "gap_", "converged_", "stop_reason_")
+KEPT = (
+    *("coef_", "intercept_", "thresholds_", "objective_", "lower_bound_", "gap_", "converged_"),
+    "stop_reason_",
+)
 
 #: errors that the library may raise
 REFUSALS = (
@@ -31,6 +34,7 @@ REFUSALS = (
     "there is no pair to learn from",
     "exceeds the number of samples",
     "class .* has no weight",
+    "the threshold between .* has no weight on one side",
     "cost has shape .* but there are .* classes",
     "DualCoordinate penali[sz]es every coordinate",
     "cannot use the (newton|coordinate|stream) method here",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.linear.linear_svr import LinearSVR
     from maxmargin.estimators.linear.logistic_regression import LogisticRegression
     from maxmargin.estimators.linear.measure_svc import MeasureSVC
+    from maxmargin.estimators.linear.ordinal_svc import OrdinalSVC
     from maxmargin.estimators.linear.path import svc_path
     from maxmargin.estimators.linear.rank_svm import RankSVM
     from maxmargin.estimators.prior import GaussianPrior
@@ -52,6 +53,7 @@ __all__ = [
     "LogisticRegression",
     "MeasureSVC",
     "OneClassSVM",
+    "OrdinalSVC",
     "RankSVM",
     "SequenceTagger",
     "SequenceTaggerCV",
@@ -103,6 +105,7 @@ _HOMES = {
     "LogisticRegression": "estimators.linear.logistic_regression",
     "MeasureSVC": "estimators.linear.measure_svc",
     "OneClassSVM": "estimators.kernel.one_class_svm",
+    "OrdinalSVC": "estimators.linear.ordinal_svc",
     "RankSVM": "estimators.linear.rank_svm",
     "SequenceTagger": "estimators.structured.sequence_tagger",
     "SequenceTaggerCV": "estimators.structured.sequence_tagger_cv",

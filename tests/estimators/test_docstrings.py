@@ -56,6 +56,7 @@ FITS = [
     ("KernelSVR", {"method": "nystrom"}, lambda: (ROWS, ROWS[:, 0])),
     ("OneClassSVM", {}, lambda: (named_columns(),)),
     ("OneClassSVM", {"kernel": "linear"}, lambda: (ROWS + 3.0,)),
+    ("OrdinalSVC", {}, lambda: (named_columns(), BINARY)),
     ("LinearSVCCV", {"Cs": [0.1, 1.0], "cv": 2}, lambda: (named_columns(), BINARY)),
     ("SequenceTagger", {}, lambda: (SEQUENCES, TAGS)),
     ("SequenceTagger", {"kernel": "rbf", "kernel_method": "nystrom"}, lambda: (SEQUENCES, TAGS)),

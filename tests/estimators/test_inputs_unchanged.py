@@ -231,6 +231,7 @@ MODELS = {
     "KernelSVR": plain(maxmargin.KernelSVR(**TIGHT), TARGET),
     "OneClassSVM": plain(maxmargin.OneClassSVM(kernel="linear", nu=0.5, **TIGHT), None),
     "OneClassSVM rbf": plain(maxmargin.OneClassSVM(nu=0.5, **TIGHT), None),
+    "OrdinalSVC": plain(maxmargin.OrdinalSVC(**TIGHT), THREE),
     "partial_fit": streamed,
     "data set": written,
     "data set of sequences": sentences,

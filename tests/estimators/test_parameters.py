@@ -21,7 +21,7 @@ ESTIMATORS = dict.fromkeys(
     (
         *("KernelSVC", "KernelSVR", "LinearSVC", "LinearSVCCV", "LinearSVR"),
         *("LogisticRegression", "MeasureSVC"),
-        *("OneClassSVM", "RankSVM"),
+        *("OneClassSVM", "OrdinalSVC", "RankSVM"),
     ),
     ((), (X, Y)),
 ) | {
@@ -56,6 +56,8 @@ WRONG = {
     "loss": ("other", None, 1),
     "measure": ("other", None, 1),
     "multi_class": ("other", None),
+    "thresholds": ("some", None),
+    "metric": ("f1", None, 1),
     "class_weight": ("other", [1.0, 2.0]),
     "class_weights": ("balanced", [], {0: 1.0}, ["other"]),
     "cost": ("other", 1.0, [0.0, 1.0]),

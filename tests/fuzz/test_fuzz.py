@@ -19,7 +19,7 @@ from fuzz.framework import PROBLEMS_PER_SEED, Case, Outcome, draw, run, shrink
 from fuzz.supervisor import ROOT
 from tests.nightly import first
 
-from fuzz import linear, svr
+from fuzz import linear, ordinal, svr
 
 #: problems per family in CI: about 30 seconds for all families once everything is compiled
 PROBLEMS = 10
@@ -49,6 +49,25 @@ def test_fixed_problems(family: ModuleType, times: int) -> None:
             (unproved if finding.check in UNPROVED else false).append(where)
     assert not false, "\n".join(false)
     assert len(unproved) <= ALLOWED * count, "\n".join(unproved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "kind"), [(svr, "quantile"), (ordinal, "")])
+@pytest.mark.parametrize("count", first(1, [6, 500]))
+def test_no_bound_of_quantiles_or_ordered_classes_is_false(
+    family: ModuleType, kind: str, count: int
+) -> None:
+    """More problems of the losses that have few rows in the tables of the fuzzer."""
+    false, done, number = [], 0, (SEED + 1) * PROBLEMS_PER_SEED
+    while done < count:
+        case = draw(family, number)
+        if case.kind.startswith(kind):
+            done += 1
+            found = run(family, case).findings
+            where = f"--only {family.NAME} --replay {number}"
+            false += [f"{where}: {f}" for f in found if f.check not in (*UNPROVED, "slow")]
+        number += 1
+    assert not false, "\n".join(false)
 
 
 def test_a_problem_is_the_same_for_ever() -> None:

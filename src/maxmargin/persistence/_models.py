@@ -20,6 +20,7 @@ from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.logistic_regression import LogisticRegression
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
+from maxmargin.estimators.linear.ordinal_svc import OrdinalSVC
 from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.estimators.structured.graph_labeler import GraphLabeler
@@ -67,6 +68,11 @@ def _check_coefficients(value: Any, name: str, sizes: Sizes) -> Any:
     return f.array("d").check(value, name, sizes)
 
 
+def _check_thresholds(value: Any, name: str, sizes: Sizes) -> Any:
+    sizes["thresholds"] = sizes["classes"] - 1
+    return f.array("thresholds").check(value, name, sizes)
+
+
 _FEATURES: Fields = {
     "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.classes("d", str)),
@@ -83,6 +89,12 @@ _REGRESSION: Fields = {
     **_LINEAR,
     "coef_": f.Field(_check_coefficients),
     "intercept_": f.array("outputs"),
+}
+_ORDINAL: Fields = {
+    **_FEATURES,
+    "classes_": f.classes("classes"),
+    "coef_": f.array("d"),
+    "thresholds_": f.Field(_check_thresholds),
 }
 _RANKER: Fields = {
     **_FEATURES,
@@ -387,6 +399,7 @@ SavedEstimator: TypeAlias = (
     | LogisticRegression
     | MeasureSVC
     | OneClassSVM
+    | OrdinalSVC
     | RankSVM
     | SequenceTagger
     | StructuredSVM
@@ -433,6 +446,7 @@ MODELS: dict[str, Model] = {
         Model(LogisticRegression, _CLASSIFIER, read=_read_classifier),
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
         Model(OneClassSVM, _ONE_CLASS, _kernel_values, _read_kernel_svr),
+        Model(OrdinalSVC, _ORDINAL),
         Model(RankSVM, _RANKER),
         Model(SequenceTagger, _TAGGER, _tagger_values, _read_tagger),
         Model(StructuredSVM, _STRUCTURED, _task_name, _read_structured),

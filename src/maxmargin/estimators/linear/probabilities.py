@@ -14,7 +14,7 @@ from maxmargin.estimators.linear.problem import is_logistic, is_multinomial
 from maxmargin.estimators.parameters import NO_PROBABILITIES, AvailableIf
 
 _ADVICE = NO_PROBABILITIES.replace("Use ", "Use loss='logistic' or ", 1)
-_logistic_only = AvailableIf.decorator(
+logistic_only = AvailableIf.decorator(
     lambda estimator: "" if is_logistic(estimator.loss) else _ADVICE
 )
 
@@ -24,7 +24,7 @@ class Probabilities(LinearDecision):
 
     loss: Any
 
-    @_logistic_only
+    @logistic_only
     @chunked
     def predict_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the probability of each class. Only with the logistic loss.
@@ -47,7 +47,7 @@ class Probabilities(LinearDecision):
         """
         return np.exp(self.predict_log_proba(X))
 
-    @_logistic_only
+    @logistic_only
     @chunked
     def predict_log_proba(self, X: Any, *, out: Any = None) -> Array:
         """Return the logarithm of the probability of each class. Only with the logistic loss.
