@@ -52,8 +52,116 @@ from maxmargin.estimators.validation import (
 from maxmargin.risks import ScoreRisk
 
 
+class OrdinalDecision(Probabilities):
+    """Predictions from ``coef_``, ``thresholds_`` and ``classes_``."""
+
+    thresholds: str
+    metric: str
+    thresholds_: Array
+
+    @chunked
+    def decision_function(self, X: Samples, *, out: Array | None = None) -> Array:
+        """Return scores: one per sample for two classes, otherwise one column per class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            The score of class k is ``k <w, x>`` minus the first k thresholds, so that neighboring classes
+            differ by ``<w, x>`` minus the threshold between them. For two classes, this difference.
+        """
+        apart = self._above(X)
+        if apart.shape[1] == 1:
+            return apart[:, 0]
+        return np.cumsum(np.pad(apart, ((0, 0), (1, 0))), axis=1)
+
+    def _above(self, X: Any) -> Array:
+        """The scores minus each threshold."""
+        check_is_fitted(self, "coef_")
+        design = rows_for(self, X)
+        scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
+        return finite_scores(scores)[:, None] - self.thresholds_
+
+    @logistic_only
+    @chunked
+    def predict_log_proba(self, X: Any, *, out: Any = None) -> Array:
+        """Return the logarithm of the probability of each class. Only with the logistic loss.
+
+        With ``thresholds="all"``, the logistic function of ``<w, x> - theta_j`` is the probability of a class
+        above threshold j (proportional odds); ``predict`` returns the median of these classes, which need not
+        be the most probable one. With "immediate", it is the probability of the class above the threshold,
+        given one of the two next to it (adjacent categories); ``predict`` returns the most probable class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        out : path, optional
+            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
+            with the samples if they are a data set on disk.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Logarithms of probabilities, in the order of ``classes_``.
+        """
+        above = self._above(X)
+        if self.thresholds == "immediate":
+            return np.asarray(
+                log_softmax(np.cumsum(np.pad(above, ((0, 0), (1, 0))), axis=1), axis=1)
+            )
+        # of a class between two thresholds: s(a) - s(b) = s(a) s(-b) (1 - exp(b - a))
+        logs = np.zeros((len(above), len(self.classes_)))
+        logs[:, 1:] -= np.logaddexp(0.0, -above)
+        logs[:, :-1] -= np.logaddexp(0.0, above)
+        with np.errstate(divide="ignore"):  # a class between equal thresholds has probability 0
+            logs[:, 1:-1] += np.log(-np.expm1(-np.diff(self.thresholds_)))
+        return logs
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy, or with ``metric="absolute_error"`` minus the mean absolute error.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, matrix-free features or data set
+            The samples, of shape (n_samples, n_features).
+        y : array of shape (n_samples,)
+            The target of each sample. Omit it for a data set, which contains its own. True labels.
+        sample_weight : array of shape (n_samples,), optional
+            Sample weights. By default those of the data set, if ``X`` is one, else 1.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; the error is 1 for each class between prediction and truth.
+        """
+        if self.metric == "accuracy":
+            return super().score(X, y, sample_weight)
+        labels, sample_weight = scored(X, y, sample_weight)
+        places = [np.searchsorted(self.classes_, given) for given in (labels, self.predict(X))]
+        unknown = ~np.isin(labels, self.classes_)
+        if unknown.any():
+            raise ValueError(
+                f"y contains {np.asarray(labels)[unknown][0]}, which is not one of the classes "
+                f"{self.classes_}."
+            )
+        return -float(np.average(np.abs(places[0] - places[1]), weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # for classes in no order
+        return tags
+
+
 @dataclass(eq=False, repr=False)
-class OrdinalSVC(Probabilities, LinearFit):
+class OrdinalSVC(OrdinalDecision, LinearFit):
     """Linear classification into ordered classes, with a certificate.
 
     One direction w and K - 1 thresholds for K classes: a sample belongs to the class between whose thresholds
@@ -230,10 +338,11 @@ class OrdinalSVC(Probabilities, LinearFit):
         if previous is not None and len(self.thresholds_) == len(self.classes_) - 1:
             start = Start(np.concatenate([previous, self.thresholds_]))
         with self._workers() as engine:
+            solver: Any = self._automatic(engine) if self._is_automatic else self.solver
             loss = LOSSES[self.loss]()
             result = self._minimize(
                 ScoreRisk(rows.stored(), signs, loss, sample_weight=weights, engine=engine),
-                self._automatic(engine) if self._is_automatic else self.solver,
+                solver,
                 regularizer=norm,
                 start=start,
                 fitted=self._parts,
@@ -280,106 +389,6 @@ class OrdinalSVC(Probabilities, LinearFit):
     def _parts(self, w: Array) -> dict[str, Any]:
         d = self.n_features_in_
         return {"coef_": w[:d].copy(), "thresholds_": w[d:].copy()}
-
-    @chunked
-    def decision_function(self, X: Samples, *, out: Array | None = None) -> Array:
-        """Return scores: one per sample for two classes, otherwise one column per class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame, matrix-free features or data set
-            The samples, of shape (n_samples, n_features).
-        out : path, optional
-            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
-            with the samples if they are a data set on disk.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-            The score of class k is ``k <w, x>`` minus the first k thresholds, so that neighboring classes
-            differ by ``<w, x>`` minus the threshold between them. For two classes, this difference.
-        """
-        apart = self._above(X)
-        if apart.shape[1] == 1:
-            return apart[:, 0]
-        return np.cumsum(np.pad(apart, ((0, 0), (1, 0))), axis=1)
-
-    def _above(self, X: Any) -> Array:
-        """The scores minus each threshold."""
-        check_is_fitted(self, "coef_")
-        design = rows_for(self, X)
-        scores = design.dot(np.ascontiguousarray(self.coef_), 0, design.shape[0])
-        return finite_scores(scores)[:, None] - self.thresholds_
-
-    @logistic_only
-    @chunked
-    def predict_log_proba(self, X: Any, *, out: Any = None) -> Array:
-        """Return the logarithm of the probability of each class. Only with the logistic loss.
-
-        With ``thresholds="all"``, the logistic function of ``<w, x> - theta_j`` is the probability of a class
-        above threshold j (proportional odds); ``predict`` returns the median of these classes, which need not
-        be the most probable one. With "immediate", it is the probability of the class above the threshold,
-        given one of the two next to it (adjacent categories); ``predict`` returns the most probable class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame, matrix-free features or data set
-            The samples, of shape (n_samples, n_features).
-        out : path, optional
-            File to write the result to, in NumPy's format (.npy), and to map it from. Memory does not grow
-            with the samples if they are a data set on disk.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Logarithms of probabilities, in the order of ``classes_``.
-        """
-        above = self._above(X)
-        if self.thresholds == "immediate":
-            return np.asarray(
-                log_softmax(np.cumsum(np.pad(above, ((0, 0), (1, 0))), axis=1), axis=1)
-            )
-        # of a class between two thresholds: s(a) - s(b) = s(a) s(-b) (1 - exp(b - a))
-        logs = np.zeros((len(above), len(self.classes_)))
-        logs[:, 1:] -= np.logaddexp(0.0, -above)
-        logs[:, :-1] -= np.logaddexp(0.0, above)
-        with np.errstate(divide="ignore"):  # a class between equal thresholds has probability 0
-            logs[:, 1:-1] += np.log(-np.expm1(-np.diff(self.thresholds_)))
-        return logs
-
-    def score(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> float:
-        """Return the accuracy, or with ``metric="absolute_error"`` minus the mean absolute error.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame, matrix-free features or data set
-            The samples, of shape (n_samples, n_features).
-        y : array of shape (n_samples,)
-            The target of each sample. Omit it for a data set, which contains its own. True labels.
-        sample_weight : array of shape (n_samples,), optional
-            Sample weights. By default those of the data set, if ``X`` is one, else 1.
-
-        Returns
-        -------
-        float
-            Between 0 and 1; the error is 1 for each class between prediction and truth.
-        """
-        if self.metric == "accuracy":
-            return super().score(X, y, sample_weight)
-        labels, sample_weight = scored(X, y, sample_weight)
-        places = [np.searchsorted(self.classes_, given) for given in (labels, self.predict(X))]
-        unknown = ~np.isin(labels, self.classes_)
-        if unknown.any():
-            raise ValueError(
-                f"y contains {np.asarray(labels)[unknown][0]}, which is not one of the classes "
-                f"{self.classes_}."
-            )
-        return -float(np.average(np.abs(places[0] - places[1]), weights=sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # for classes in no order
-        return tags
 
 
 def _sorted(d: int, w: Array) -> Array:
