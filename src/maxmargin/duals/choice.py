@@ -13,6 +13,7 @@ from maxmargin.duals.out_of_core import StreamedRows
 from maxmargin.duals.quasi_newton import QuasiNewton, too_wide
 from maxmargin.duals.row_blocks import BlockCoordinates, Run, in_order
 from maxmargin.duals.rows import Rows
+from maxmargin.duals.sample import sample_refusal
 from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.duals.terms import require_true_terms
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
@@ -24,6 +25,7 @@ METHODS = (
     "newton",
     "quasi-newton",
     "stream",
+    "sample",
 )
 #: methods over rows that are loaded in parts
 IN_PARTS = ("stream", AT_SHARDS)
@@ -35,6 +37,8 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
     """The reason why this method cannot solve this problem; None if it can."""
     if method not in METHODS:
         return f"there is no such method, only {', '.join(METHODS)}"
+    if method == "sample":
+        return sample_refusal(rows, regularizer)
     in_memory = isinstance(rows.design, CSRDesign | DenseDesign)
     if method in IN_PARTS and not (in_memory or isinstance(rows.design, BlockDesign)):
         return f"{type(rows.design).__name__} has no block(lo, hi) method"

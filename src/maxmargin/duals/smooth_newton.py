@@ -99,7 +99,7 @@ class SmoothNewton(NewtonDuals):
     def _direction(self) -> tuple[Array | None, int]:
         """-H^-1 grad F, or nearly so; None if H is not finite. And the visits of all rows."""
         if self.products.dim <= DENSE:
-            factor = Factor(self._matrix())
+            factor = Factor(self.hessian())
             return factor.solve(-self._gradient) if factor.ok else None, 1
         gap = max(0.0, self._upper - self._lower) / max(abs(self._upper), 1e-300)
         tol = min(RESIDUALS[0], max(RESIDUALS[1], gap**0.5))
@@ -117,7 +117,7 @@ class SmoothNewton(NewtonDuals):
         out[self.regularizer.free] -= v[self.regularizer.free]
         return out
 
-    def _matrix(self) -> Array:
+    def hessian(self) -> Array:
         """The Hessian; for squared losses, updated by the rows whose curvature changed."""
         n = self.products.n
         if self._margin.piecewise_quadratic and len(self._hessian_theta):

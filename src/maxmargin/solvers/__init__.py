@@ -12,6 +12,7 @@ from maxmargin.solvers.minimization import minimize
 from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.sampled import SampledCuts
+from maxmargin.solvers.sampled_newton import SampledNewton
 
 __all__ = [
     "AbsoluteGap",
@@ -26,6 +27,7 @@ __all__ = [
     "RelativeGap",
     "RiskEpsilon",
     "SampledCuts",
+    "SampledNewton",
     "certify",
     "minimize",
     "minimize_latent",

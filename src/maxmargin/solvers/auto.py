@@ -14,6 +14,7 @@ bit.
                      matrices, which happens at tight tolerances
     stream           for rows that are not in memory, with so many features that planes cost more than rows,
                      unless the workers are other processes: they would be idle
+    sampled newton   for rows that are not in memory, smooth losses, and many rows per feature: a few passes
     cutting planes   everything else: rows that are not in memory, losses without a dual form, unpenalized
                      intercepts; and the fallback when the others stall
 
@@ -46,6 +47,7 @@ from maxmargin.solvers.row_ascent import (
     ascend,
     call_cost,
 )
+from maxmargin.solvers.sampled_newton import steps_of_sample
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
@@ -136,6 +138,8 @@ def plan(problem: Problem) -> list[Phase]:
     if newton and (problem.shape.smooth or tiny(problem)):
         return [Phase("newton", forever), *last[:1]]
     if "coordinate" not in problem.methods:
+        if "sample" in problem.methods and not newton:
+            return [Phase("sampled newton", forever), *last]
         if "stream" in problem.methods and not cheap and problem.dim > MANY_COORDINATES:
             return [Phase("stream", forever)]
         return [Phase("newton", forever), *last[:1]] if cheap else last
@@ -269,6 +273,8 @@ def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
         state.gave_up, state.stop, state.phase = False, None, k
         if phase.method == "cutting planes":
             yield from CuttingPlane().within(problem, state, phase.budget)
+        elif phase.method == "sampled newton":
+            yield from steps_of_sample(problem, state)
         else:
             newton = phase.method == "newton"
             way = SecondOrder.of(problem) if newton else _WAYS[phase.method]

@@ -174,7 +174,8 @@ class CuttingPlane:
         place = state.take_position("guess", "iterations", "seen")
         real: Evaluation = yield Evaluate(state.w)
         state.offer(real.w, omega.value(real.w) + C * real.upper)
-        bundle = yield from self._open(problem, state, real, resumed=place is not None)
+        first: Cut = yield TakeCut(real)
+        bundle = self.open_bundle(problem, state, first, resumed=place is not None)
         best: Evaluation = real
         if cached:  # then the incumbent is that of the cached model
             size = None if self.cache_size is None else int(self.cache_size)
@@ -243,12 +244,11 @@ class CuttingPlane:
                 state.stop = "stalled"
                 return
 
-    def _open(
-        self, problem: Problem, state: SolverState, first: Evaluation, *, resumed: bool
-    ) -> Generator[Request, Any, Bundle]:
+    def open_bundle(
+        self, problem: Problem, state: SolverState, cut: Cut, *, resumed: bool
+    ) -> Bundle:
         """The initial bundle: planes of another C or of a checkpoint, the first cut, and planes of duals."""
         omega = problem.regularizer
-        cut: Cut = yield TakeCut(first)
         bundle = state.memory
         if not isinstance(bundle, Bundle):
             bundle = state.memory = Bundle(

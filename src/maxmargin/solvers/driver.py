@@ -13,7 +13,7 @@ from maxmargin.core.contract import requests as ask
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.block_duals import BlockDuals
 from maxmargin.core.contract.risk import Risk, WideFit
-from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk, RowDuals
+from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDualRisk, RowDuals, RowSample
 from maxmargin.core.contract.sampled import SampledEvaluation
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSetRisk, WorkingSets
@@ -159,7 +159,7 @@ class Driver:
         self.spent[what] = self.spent.get(what, 0.0) + time.perf_counter() - before
         return answer
 
-    def _open(self, request: ask.Open) -> WorkingSets | BlockDuals | RowDuals:
+    def _open(self, request: ask.Open) -> WorkingSets | BlockDuals | RowDuals | RowSample:
         """New dual variables, or working sets of another C rescaled."""
         method, C, norm = request.method, request.C, self.problem.regularizer
         match method:
@@ -170,6 +170,8 @@ class Driver:
             case "kernel blocks":
                 return _offered(self.risk.offers.blocks, self.risk, "blocks of rows").block_duals(C)
         rows = self._rows()
+        if method == "sample":
+            return rows.row_sample(C, norm)
         if method != AT_SHARDS:
             what = f"the {method} method visits the rows"
             self._works_here(rows.engine, what, "solver=CuttingPlane()")

@@ -92,7 +92,8 @@ class Extend:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Open:
-    """Dual variables for this C, improved by this method. Answer: WorkingSets, BlockDuals, or RowDuals.
+    """Dual variables for this C, improved by this method. Answer: WorkingSets, BlockDuals, or RowDuals; for
+    "sample" a RowSample.
 
     ``held``: working sets of another C, which are rescaled. The other parameters are for rows.
     """
@@ -106,6 +107,7 @@ class Open:
         "newton",
         "quasi-newton",
         "stream",
+        "sample",
     ]
     C: float
     held: WorkingSets | None = None

@@ -115,6 +115,17 @@ class RowDuals(Protocol):
         """Convert multipliers and ``w`` to another C and to its bound on the free coordinates."""
 
 
+class RowSample(Protocol):
+    """A sample of the rows of a problem with a smooth loss."""
+
+    def solution(self) -> Array:
+        """The minimum of F over the sample, each row of which stands for several."""
+
+    def step(self, w: Array, gradient: Array) -> Array | None:
+        """The Newton step at ``w`` for this gradient of F over all rows, by the Hessian of the sample; None
+        if there is none."""
+
+
 @runtime_checkable
 class SeveralEpochs(Protocol):
     """Row duals that run several epochs in one step, until the estimated gap is at most ``goal``."""
@@ -164,6 +175,9 @@ class RowDualRisk(Protocol):
         blocks: Blocks | None = None,
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
+
+    def row_sample(self, C: float, regularizer: SquaredNorm) -> RowSample:
+        """A sample of the rows, if ``refusal("sample")`` has no reason against it."""
 
     def check(self, duals: RowDuals, at: LineEvaluation) -> None:
         """Let duals reselect their active rows by the exact scores of their point, which was evaluated."""

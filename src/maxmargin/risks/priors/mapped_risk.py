@@ -20,7 +20,14 @@ import scipy.sparse as sp
 
 from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation
 from maxmargin.core.contract.risk import Capabilities, Risk
-from maxmargin.core.contract.row_duals import AT_SHARDS, NO_ROWS, RowDuals, RowShape, refused
+from maxmargin.core.contract.row_duals import (
+    AT_SHARDS,
+    NO_ROWS,
+    RowDuals,
+    RowSample,
+    RowShape,
+    refused,
+)
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
@@ -178,6 +185,8 @@ class MappedRisk:
     def refusal(self, method: str, regularizer: SquaredNorm) -> str | None:
         """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
         rows = self._score_risk().rows
+        if method == "sample":
+            return "a prior transforms the samples, all of them"
         if method == AT_SHARDS:
             return "a prior transforms the samples, and the shards do not have the transformed ones"
         if self.weights.shifts and rows.offset is None:
@@ -202,6 +211,10 @@ class MappedRisk:
             self._rows = self._transformed()
         run = self._score_risk().run
         return row_duals(method, self._rows, C, regularizer, streaming, blocks, run)
+
+    def row_sample(self, C: float, regularizer: SquaredNorm) -> RowSample:
+        """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`; refused."""
+        raise TypeError(refused("sample", str(self.refusal("sample", regularizer))))
 
     def _transformed(self) -> Rows:
         risk = self._score_risk()

@@ -16,7 +16,7 @@ import numpy as np
 
 from maxmargin.core.contract.evaluation import LineEvaluation, OracleKind
 from maxmargin.core.contract.risk import Capabilities
-from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, RowShape, refused
+from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, RowSample, RowShape, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.engine import Engine, SerialEngine, TaskEngine
 from maxmargin.core.regularizer import SquaredNorm
@@ -29,6 +29,7 @@ from maxmargin.duals.loaded_rows import Runs, RunsPart
 from maxmargin.duals.proofs import loss_error, proved_risk, steepest
 from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import RowPart, Rows
+from maxmargin.duals.sample import Sample
 from maxmargin.duals.shard_block import BlockShard
 from maxmargin.duals.shard_duals import RUNS, ShardCoordinates, count_blocks
 from maxmargin.duals.terms import require_true_terms
@@ -278,6 +279,10 @@ class ScoreRisk:
         blocks = blocks or Blocks()
         self._divide(count_blocks(self.rows, blocks))
         return ShardCoordinates(self.engine, self.rows, self._parts, C, regularizer, blocks)
+
+    def row_sample(self, C: float, regularizer: SquaredNorm) -> RowSample:
+        """See :class:`maxmargin.core.contract.row_duals.RowDualRisk`."""
+        return Sample(self.rows, C, regularizer)
 
     def _divide(self, n_shards: int) -> None:
         """Replace the shards by that many, each with runs of rows from all over the data, in memory."""
