@@ -8,7 +8,14 @@ from maxmargin.core import SquaredNorm
 from maxmargin.kernels import RBF
 from maxmargin.losses import FBeta, Hinge, Logistic
 from maxmargin.risks import KernelRisk, ScoreRisk, TaskRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate, KernelBlocks, Newton, SampledCuts
+from maxmargin.solvers import (
+    CuttingPlane,
+    DualCoordinate,
+    KernelBlocks,
+    Newton,
+    SampledCuts,
+    SampledNewton,
+)
 from maxmargin.tasks import Chain
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.5]])
@@ -36,6 +43,8 @@ def chains():
         (lambda: scores(FBeta()), DualCoordinate(), r"cannot use the coordinate method.*FBeta"),
         (lambda: scores(Logistic()), DualCoordinate(), r"coordinate method here.*Logistic"),
         (lambda: scores(Hinge()), SampledCuts(constant_time=True), "constant_time=False"),
+        (lambda: scores(Hinge()), SampledNewton(), "sample method here: the loss Hinge is not smooth"),
+        (lambda: scores(Logistic()), SampledNewton(), "too few rows for a sample"),
         (lambda: KernelRisk(RBF(1.0), X, Y), Newton(), "Newton cannot train KernelRisk"),
         (lambda: KernelRisk(RBF(1.0), X, Y), DualCoordinate(), "no working sets"),
     ],
@@ -53,7 +62,7 @@ def test_what_is_no_solver_is_told_so(solver):
 
 def test_a_method_that_does_not_exist_is_told_so():
     why = scores(Hinge()).refusal("simplex", SquaredNorm())
-    known = "coordinate, block coordinate, shard coordinate, newton, quasi-newton, stream"
+    known = "coordinate, block coordinate, shard coordinate, newton, quasi-newton, stream, sample"
     assert why == f"there is no such method, only {known}"
 
 

@@ -26,11 +26,10 @@ from maxmargin.duals.rows import Rows
 from maxmargin.duals.smooth_newton import SmoothNewton
 from maxmargin.losses.dual_terms import DualTerms
 
-#: rows of the sample per coordinate of w, and its largest number of entries, unless it has ``FEWEST`` per
-#: coordinate
-PER_COORDINATE, ENTRIES, FEWEST = 128, 2**24, 8
-#: how many times the sample the rows must be, and the largest length of w
-WORTH, MOST_COORDINATES = 4, 4096
+#: rows of the sample per coordinate of w, at least, the largest share of all rows, and entries
+PER_COORDINATE, LEAST, SHARE, ENTRIES = 128, 2**14, 0.25, 2**24
+#: rows per coordinate without which it does not serve, and the largest length of w
+FEWEST, MOST_COORDINATES = 16, 4096
 #: rows of a run of neighbors
 RUN = 64
 #: relative gap to which the sample is solved, and the most steps
@@ -40,7 +39,8 @@ ENOUGH, STEPS = 1e-4, 30
 def size_of(rows: Rows) -> int:
     """Number of rows of the sample."""
     entries = max(1, rows.design.nnz // max(1, rows.design.shape[0]))
-    return max(FEWEST * rows.dim, min(PER_COORDINATE * rows.dim, ENTRIES // entries))
+    wanted = max(PER_COORDINATE * rows.dim, LEAST)
+    return min(wanted, ENTRIES // entries, int(SHARE * rows.n))
 
 
 def sample_refusal(rows: Rows, regularizer: SquaredNorm) -> str | None:
@@ -57,7 +57,7 @@ def sample_refusal(rows: Rows, regularizer: SquaredNorm) -> str | None:
         return "it cannot constrain weights to be nonnegative"
     if rows.dim > MOST_COORDINATES:
         return "there are too many features for a Hessian"
-    if rows.n < WORTH * size_of(rows):
+    if size_of(rows) < FEWEST * rows.dim:
         return "there are too few rows for a sample of them"
     return None
 

@@ -35,8 +35,8 @@ SLOW, PATIENCE = 0.7, 3
 class SampledNewton:
     """Newton steps by the Hessian of a sample of the rows.
 
-    For smooth losses (squared hinge, logistic), up to 4,096 weights, and at least 32 times as many samples,
-    better 512 times. ``solver="auto"`` uses it for data sets on disk.
+    For smooth losses (squared hinge, logistic), up to 4,096 weights, and at least 64 times as many samples,
+    better 500 times. ``solver="auto"`` uses it for data sets on disk.
 
     Examples
     --------
