@@ -43,7 +43,11 @@ def chains():
         (lambda: scores(FBeta()), DualCoordinate(), r"cannot use the coordinate method.*FBeta"),
         (lambda: scores(Logistic()), DualCoordinate(), r"coordinate method here.*Logistic"),
         (lambda: scores(Hinge()), SampledCuts(constant_time=True), "constant_time=False"),
-        (lambda: scores(Hinge()), SampledNewton(), "sample method here: the loss Hinge is not smooth"),
+        (
+            lambda: scores(Hinge()),
+            SampledNewton(),
+            "sample method here: the loss Hinge is not smooth",
+        ),
         (lambda: scores(Logistic()), SampledNewton(), "too few rows for a sample"),
         (lambda: KernelRisk(RBF(1.0), X, Y), Newton(), "Newton cannot train KernelRisk"),
         (lambda: KernelRisk(RBF(1.0), X, Y), DualCoordinate(), "no working sets"),

@@ -41,7 +41,10 @@ def test_it_is_chosen_on_disk_and_finds_the_optimum_in_few_passes(on_disk, loss,
 def test_unpenalized_intercepts_weights_and_several_classes(on_disk):
     X, y, _ = on_disk
     rng = np.random.default_rng(1)
-    weight, labels = rng.integers(0, 3, len(y)), np.digitize(X[:, 0], np.quantile(X[:, 0], [0.2, 0.7]))
+    weight, labels = (
+        rng.integers(0, 3, len(y)),
+        np.digitize(X[:, 0], np.quantile(X[:, 0], [0.2, 0.7])),
+    )
     for options, target in (
         ({"penalize_intercept": False}, y),
         ({"loss": "logistic", "multi_class": "multinomial"}, labels),
