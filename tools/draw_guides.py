@@ -21,6 +21,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from draw_algorithms import BLUE, GRAY, GREEN, ORANGE, plain, save
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
@@ -205,8 +206,53 @@ def draw_cluster() -> None:
     save(figure, "guide_cluster.svg")
 
 
+def draw_proven() -> None:
+    X, y = make_blobs(60, centers=[[-1.2, -0.6], [1.0, 0.9]], cluster_std=0.9, random_state=4)
+    T = make_blobs(18, centers=[[-0.4, -0.2], [0.3, 0.3]], cluster_std=0.6, random_state=5)[0]
+    plane = LinearSVC(C=0.05, loss="logistic", fit_intercept=False, tol=0.1)
+    early, exact = (clone(plane).set_params(tol=tol).fit(X, y) for tol in (0.1, 1e-10))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")
+    proof, w, best = early._proof, early.coef_[0], exact.coef_[0]
+    middle = w + proof.unit * proof.difference[0].astype(float)
+    around_w = np.sqrt(2.0 * (early.objective_ - early.lower_bound_))
+    for center, radius, color, style in (
+        (w, around_w, GRAY, "--"),
+        (middle, proof.radius[0], BLUE, "-"),
+    ):
+        left.add_patch(plt.Circle(center, radius, fill=False, color=color, linestyle=style))
+    u = 2.0 * middle - w
+    left.plot(*np.array([w, u]).T, "-", color=GRAY, linewidth=1)
+    for point, name, color in ((w, "w", "k"), (u, "u", ORANGE), (best, "w*", GREEN)):
+        left.plot(*point, "o", color=color, markersize=5)
+        left.annotate(name, point, xytext=(5, 4), textcoords="offset points", color=color)
+    left.set(xlabel="first weight", ylabel="second weight", aspect="equal")
+    left.margins(0.05)
+    low, high = early.decision_interval(T)
+    rank, proven = np.argsort(low + high), early.proven(T)
+    for place, k in enumerate(rank):
+        color = BLUE if proven[k] else ORANGE
+        right.plot(
+            [place, place],
+            [low[k], high[k]],
+            color=color,
+            linewidth=3,
+            alpha=0.6,
+            solid_capstyle="butt",
+        )
+    right.plot(exact.decision_function(T)[rank], "o", color=GREEN, markersize=3.5)
+    right.axhline(0.0, color="k", linewidth=0.8)
+    for color, name in ((BLUE, "proven"), (ORANGE, "not proven"), (GREEN, "the optimum")):
+        right.plot([], [], color=color, linewidth=3, label=name)
+    right.set(xlabel="sample", ylabel="score", xticks=[])
+    right.legend(frameon=False, loc="upper left")
+    for ax in (left, right):
+        plain(ax)
+    save(figure, "guide_proven.svg")
+
+
 if __name__ == "__main__":
     for draw in (
+        draw_proven,
         draw_linear,
         draw_solvers,
         draw_own_loss,

@@ -10,6 +10,7 @@ import numpy as np
 
 from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.contract.row_duals import RowDuals
+from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.vectors import Array
 
 StopReason: TypeAlias = Literal[
@@ -107,6 +108,8 @@ class SolveResult:
     oracle_calls: float = 0.0
     dual: Any = field(default=None, repr=False)
     duals: dict[str, RowDuals] = field(default_factory=dict, repr=False)
+    #: the dual point of the lower bound
+    proof: FeasibleDual | None = field(default=None, repr=False)
 
     def claiming(self, certificate: Literal["restricted", "measured"]) -> SolveResult:
         """The same result without a lower bound: F is valid, but the bound was that of a smaller set of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -114,6 +114,62 @@ class RiskEpsilon:
     def allowed_gap(self, upper: float, C: float) -> float:
         """C * tol."""
         return C * self.tol
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenPredictions:
+    """Stop when this share of the predictions for ``X`` is proven to be that of the exact optimum.
+
+    For :class:`maxmargin.LinearSVC` and :class:`maxmargin.LogisticRegression`, as ``tol``. The fit runs in
+    rounds: each goes on from the one before with a smaller relative gap, beginning at 0.01, until
+    ``estimator.proven(X)`` has the share. ``max_iter`` limits the iterations of a round. See the user guide,
+    "What a certificate says about predictions".
+
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or data set
+        Samples to predict, of shape (n_samples, n_features). No labels are needed.
+    share : float, default 0.99
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from maxmargin import LinearSVC
+    >>> from maxmargin.solvers import ProvenPredictions
+    >>> X, y = load_digits(return_X_y=True)
+    >>> svc = LinearSVC(C=1e-4, tol=ProvenPredictions(X[900:], share=0.95)).fit(X[:900], y[:900])
+    >>> svc.converged_, bool(svc.proven(X[900:]).mean() >= 0.95)
+    (True, True)
+    """
+
+    X: Any = field(repr=False)
+    share: float = 0.99
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(
+                f"share={self.share!r}: it must be above 0 and at most 1, such as 0.99."
+            )
+
+    def __deepcopy__(self, memo: Any) -> ProvenPredictions:
+        return self  # clones share the samples
+
+    @property
+    def tol(self) -> float:
+        """The share of predictions that need not be proven."""
+        return 1.0 - self.share
+
+    def met(self, bounds: Bounds) -> bool:
+        """Refuse: the rule needs an estimator."""
+        raise TypeError(
+            "tol=ProvenPredictions(...) is for the classifiers LinearSVC and LogisticRegression, without "
+            "cross-validation. Use a relative gap, such as tol=1e-3."
+        )
+
+    def allowed_gap(self, upper: float, C: float) -> float:
+        """Refuse: the rule needs an estimator."""
+        return float(self.met(Bounds(upper, 0.0, C)))
 
 
 def stops(answer: object) -> bool:

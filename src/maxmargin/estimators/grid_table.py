@@ -85,7 +85,9 @@ class GridTable:
         self._numbers["fit_time"][at] = done.seconds
         self._converged[at] = done.converged
         self.n_iter = max(self.n_iter, *(result.n_iter for result in done.results), 0)
-        light = [replace(r, w=_NONE, history=[], dual=None, duals={}) for r in done.results]
+        light = [
+            replace(r, w=_NONE, history=[], dual=None, duals={}, proof=None) for r in done.results
+        ]
         self.done.append(replace(done, results=light))
 
     def falling(self, j: int, i: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from maxmargin.core import stored_values
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.kernel.kernel_svc import KernelSVC
@@ -21,6 +22,7 @@ from maxmargin.estimators.linear.linear_svr import LinearSVR
 from maxmargin.estimators.linear.logistic_regression import LogisticRegression
 from maxmargin.estimators.linear.measure_svc import MeasureSVC
 from maxmargin.estimators.linear.ordinal_svc import OrdinalSVC
+from maxmargin.estimators.linear.proven import Proof
 from maxmargin.estimators.linear.rank_svm import RankSVM
 from maxmargin.estimators.structured.grammar_parser import GrammarParser
 from maxmargin.estimators.structured.graph_labeler import GraphLabeler
@@ -73,6 +75,22 @@ def _check_thresholds(value: Any, name: str, sizes: Sizes) -> Any:
     return f.array("thresholds").check(value, name, sizes)
 
 
+def _check_proof(value: Any, name: str, sizes: Sizes) -> Proof:
+    stored, height = f.section(value, name, Proof._fields), sizes["outputs"]
+    half, radius = stored["difference"], stored["radius"]
+    if getattr(half, "dtype", None) != np.float16 or half.shape != (height, sizes["d"]):
+        raise FormatError(f"{name} does not fit the weights")
+    if not np.isfinite(half).all() or getattr(radius, "shape", ()) not in ((1,), (height,)):
+        raise FormatError(f"{name} has no valid radius")
+    for part, shape in (("intercept", (height,)), ("radius", radius.shape)):
+        stored_values.floats(stored[part], f"the entries of {name}", shape)
+    if radius.min() < 0.0:
+        raise FormatError(f"{name} has a negative radius")
+    for part in ("unit", "constant"):
+        stored[part] = stored_values.number(stored[part], f"{part} of {name}", 0.0)
+    return Proof(**stored)
+
+
 _FEATURES: Fields = {
     "n_features_in_": f.count(1, "d"),
     "feature_names_in_": f.optional(f.classes("d", str)),
@@ -84,6 +102,7 @@ _CLASSIFIER: Fields = {
     "coef_": f.array("outputs", "d"),
     "intercept_": f.array("outputs"),
 }
+_PROOF: Fields = {"_proof": f.optional(f.Field(_check_proof, prepare=Proof._asdict))}
 _MEASURE: Fields = {**_CLASSIFIER, "threshold_": f.of_type(float)}
 _REGRESSION: Fields = {
     **_LINEAR,
@@ -441,9 +460,9 @@ MODELS: dict[str, Model] = {
         Model(KernelSVC, _KERNEL, _kernel_values, _read_kernel_svc),
         Model(KernelSVR, _EXPANSION, _kernel_values, _read_kernel_svr),
         Model(LatentStructuredSVM, _LATENT, _task_name),
-        Model(LinearSVC, _CLASSIFIER, read=_read_classifier),
-        Model(LinearSVR, _REGRESSION, read=_read_linear),
-        Model(LogisticRegression, _CLASSIFIER, read=_read_classifier),
+        Model(LinearSVC, {**_CLASSIFIER, **_PROOF}, read=_read_classifier),
+        Model(LinearSVR, {**_REGRESSION, **_PROOF}, read=_read_linear),
+        Model(LogisticRegression, {**_CLASSIFIER, **_PROOF}, read=_read_classifier),
         Model(MeasureSVC, _MEASURE, read=_read_classifier),
         Model(OneClassSVM, _ONE_CLASS, _kernel_values, _read_kernel_svr),
         Model(OrdinalSVC, _ORDINAL),

@@ -1,6 +1,6 @@
 """Solvers: one file per method. They use risks, cuts and bounds, never data."""
 
-from maxmargin.core.stopping import AbsoluteGap, RelativeGap, RiskEpsilon
+from maxmargin.core.stopping import AbsoluteGap, ProvenPredictions, RelativeGap, RiskEpsilon
 from maxmargin.solvers.auto import Auto, AutoStructured
 from maxmargin.solvers.cccp import minimize_latent
 from maxmargin.solvers.certificate import certify
@@ -24,6 +24,7 @@ __all__ = [
     "LatentResult",
     "Needs",
     "Newton",
+    "ProvenPredictions",
     "RelativeGap",
     "RiskEpsilon",
     "SampledCuts",

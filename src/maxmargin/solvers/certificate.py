@@ -147,6 +147,7 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
         oracle_calls=driver.passes,
         dual=state.memory,
         duals={name: own for name, own in state.duals.items() if name != AT_SHARDS},
+        proof=state.dual,
     )
 
 

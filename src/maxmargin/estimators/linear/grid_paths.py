@@ -128,7 +128,9 @@ class GridTrainer:
                 return  # the time limit of the grid, too: this cell is not finished
             seconds = (time.perf_counter() - began) / len(ids)
             # multipliers are as large as the rows: they stay here
-            light = [replace(result, dual=None, duals={}, history=[]) for result in last]
+            light = [
+                replace(result, dual=None, duals={}, proof=None, history=[]) for result in last
+            ]
             for id in ids:
                 yield Done(id, light, seconds)
         if self._resumable and last:

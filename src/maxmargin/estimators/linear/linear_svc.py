@@ -32,6 +32,7 @@ from maxmargin.estimators.constraints import (
 from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import KINDS, LOSSES, linear_model
+from maxmargin.estimators.linear.proven import ProvenClasses
 from maxmargin.estimators.linear.stream import (
     PartialFit,
     StreamBatch,
@@ -51,7 +52,7 @@ from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVC(PartialFit, Probabilities, LinearFit):
+class LinearSVC(PartialFit, ProvenClasses, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss, its square or the logistic

@@ -30,6 +30,7 @@ from maxmargin.estimators.constraints import (
     one_of,
 )
 from maxmargin.estimators.linear.fit import LinearFit
+from maxmargin.estimators.linear.proven import ProvenScores
 from maxmargin.estimators.linear.regression import (
     LOSSES,
     QUANTILES,
@@ -50,7 +51,7 @@ from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVR(PartialFit, RegressionScore, LinearFit):
+class LinearSVR(PartialFit, ProvenScores, RegressionScore, LinearFit):
     """Linear support vector regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of

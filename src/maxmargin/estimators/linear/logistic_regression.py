@@ -31,6 +31,7 @@ from maxmargin.estimators.constraints import (
 from maxmargin.estimators.linear.fit import LinearFit
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.linear.problem import linear_model
+from maxmargin.estimators.linear.proven import ProvenClasses
 from maxmargin.estimators.outcome import certified_fit
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.validation import classes_of, require_two_classes, training
@@ -40,7 +41,7 @@ SAME_PROBLEM = ("lbfgs", "newton-cg", "newton-cholesky", "sag", "saga")
 
 
 @dataclass(eq=False, repr=False)
-class LogisticRegression(Probabilities, LinearFit):
+class LogisticRegression(ProvenClasses, Probabilities, LinearFit):
     """Logistic regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i log(1 + exp(-y_i f(x_i)))`` for two classes and the multinomial

@@ -77,6 +77,7 @@ class PartialFit(CertifiedEstimator):
         finally:  # after Ctrl-C, the weights match the dual variables again
             lower = [stream.dual_value() for stream in streams]
         self._streams = streams
+        self.__dict__.pop("_proof", None)
         self.__dict__.update(model.attributes([stream.w.copy() for stream in streams]))
         self.n_iter_ = number + 1
         self.n_seen_ = streams[0].n_seen
