@@ -26,3 +26,28 @@ def test_the_commands_exist() -> None:
         assert (ROOT / "benchmarks" / f"{name}.py").exists(), name
     for path in re.findall(r"(?:tools|tests)/[\w/]+\.py", listed):
         assert (ROOT / path).exists(), path
+
+
+def test_the_paper_has_the_figures_of_the_tables() -> None:
+    text = " ".join((ROOT / "paper" / "paper.md").read_text().split())
+    numbers = (ROOT / "docs" / "_benchmark_numbers.inc").read_text()
+    of = dict(re.findall(r"\|(\w+)\| replace:: (.+)", numbers))
+    with open(ROOT / "docs" / "_papers.inc", encoding="utf-8") as file:
+        verdicts = next(line for line in file if '"all"' in line)
+    holds, differs, _, smaller = re.findall(r'"(\d*)"', verdicts)[:4]
+    all_claims = int(holds) + int(differs) + int(smaller)
+    for sentence in (
+        f"| {of['linear_cells']} | {of['linear_mean']} times as fast (geometric mean), slower in "
+        f"{of['linear_slower']}, at worst by {of['linear_worst']} |",
+        f"| {of['dense_cells']} | {of['dense_mean']} times as fast, slower in {of['dense_slower']}, "
+        f"at worst by {of['dense_worst']} |",
+        f"{of['conll2000_lbfgs']} and {of['brown_lbfgs']} times as fast, reading included",
+        f"is {of['kernel_least']} to {of['kernel_most']} times as fast",
+        f"of {all_claims} claims, {holds} hold, {differs} differ, and {smaller} could be run",
+    ):
+        assert sentence in text, f"paper/paper.md lacks: {sentence}"
+    listed = (ROOT / "docs" / "claims.rst").read_text()
+    for claim in ("9 s", "24 %", "0.01 s", "49.95", "49.96"):  # as README has them
+        assert claim in text
+        assert claim in listed
+    assert len(text.split()) <= 1000, "two pages"

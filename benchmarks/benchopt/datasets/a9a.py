@@ -1,0 +1,22 @@
+"""The data set a9a, from the folder that MAXMARGIN_DATA names."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from pathlib import Path
+
+from benchopt import BaseDataset
+from sklearn.datasets import load_svmlight_file
+
+
+class Dataset(BaseDataset):
+    """32,561 sparse samples with 123 features."""
+
+    name = "a9a"
+
+    def get_data(self):
+        """Features and labels."""
+        with lzma.open(Path(os.environ["MAXMARGIN_DATA"], "classification", "a9a.xz")) as file:
+            X, y = load_svmlight_file(file)
+        return {"X": X, "y": y}

@@ -1,0 +1,40 @@
+"""LinearSVC, for https://github.com/benchopt/benchmark_linear_svm_binary_classif_no_intercept."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from benchopt import BaseSolver
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin import LinearSVC
+
+
+class Solver(BaseSolver):
+    """F(w) = ½‖w‖² + C·Σ hinge, to a relative gap that is proved."""
+
+    name = "maxmargin"
+    stop_strategy = "tolerance"
+    support_sparse = True
+
+    def set_objective(self, X, y, C):
+        """Keep the problem; a fit of a few rows loads the compiled functions."""
+        self.X, self.y, self.C = X, y, C
+        first = [np.flatnonzero(y == label)[0] for label in np.unique(y)]
+        self.fit(X[first], y[first], 0.1)
+
+    def fit(self, X, y, tol):
+        """One fit, from zero."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # tol below the rounding of F
+            svc = LinearSVC(loss="hinge", C=self.C, fit_intercept=False, tol=tol)
+            return svc.fit(X, y).coef_.ravel()
+
+    def run(self, tol):
+        """benchopt asks for ever smaller tolerances, and first for an infinite one."""
+        self.w = np.zeros(self.X.shape[1]) if tol > 1 else self.fit(self.X, self.y, 0.1 * tol)
+
+    def get_result(self):
+        """The weights."""
+        return self.w
