@@ -8,7 +8,7 @@ workers on this machine, which the simulation of one machine must reproduce with
 Simulated are 10^9 rows of 75 entries: what a worker sends and the driver receives, w sent to all machines in
 waves and at once, an iteration of cutting planes, the death of a machine, and machines that are three times
 slower than others. No fit ran on a hundred machines. The page "Cost models of a cluster" includes the tables
-(docs/_cluster_sim.inc).
+(docs/notes/_cluster_sim.inc).
 
 Requires a network namespace: ``tools/in_namespace python -m benchmarks.cluster_sim``.
 """
@@ -405,7 +405,7 @@ def table(bench: Bench) -> None:
         for _, title, rows, text in tables:
             if title != "Rounds without work":
                 lines += [*rst_table(title, rows), "", text.strip(), ""]
-        (HERE.parent / "docs" / "_cluster_sim.inc").write_text("\n".join(lines))
+        (HERE.parent / "docs" / "notes" / "_cluster_sim.inc").write_text("\n".join(lines))
 
 
 def rst_table(title: str, rows: list[Row]) -> list[str]:

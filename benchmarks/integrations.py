@@ -8,7 +8,7 @@ claims, and its last line says what it showed. Exit code 77 means that its packa
     python -m benchmarks.integrations --environments DIR       # keep the environments
     python -m benchmarks.integrations --only mokapot,onnx      # some scripts
 
-Also writes a table of the page "Measurements behind the guides" (docs/_integrations.inc). Fails if a script
+Also writes a table of the page "Measurements behind the guides" (docs/notes/_integrations.inc). Fails if a script
 fails. ``--quick`` writes to results/quick only and uses less data.
 """
 
@@ -32,7 +32,7 @@ from benchmarks.common import HERE, Bench, Cell, Row, scratch
 
 TITLE = "Integrations with other packages"
 SCRIPTS = HERE.parent / "examples" / "integrations"
-PAGE = HERE.parent / "docs" / "_integrations.inc"
+PAGE = HERE.parent / "docs" / "notes" / "_integrations.inc"
 SECONDS = 900.0
 #: more than a quick run does: the table of mokapot
 ARGUMENTS = {"mokapot_rescoring": ["--psms", "100000", "--every-iteration"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,6 +94,7 @@ html_context = {
         ("Migrating", "migrating/index"),
         ("Reference", "api"),
         ("Developers", "architecture"),
+        ("Notes", "notes/index"),
     ],
 }
 
@@ -113,6 +115,13 @@ def without_figures(app, config):
         config.suppress_warnings.append("image.not_readable")
 
 
+def write_papers(app):
+    """The tables of the page "The papers, re-run", of stored figures."""
+    tools = Path(__file__).parents[1] / "tools"
+    subprocess.run([sys.executable, tools / "draw_papers.py"], check=True)
+
+
 def setup(app):
+    app.connect("builder-inited", write_papers)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("config-inited", without_figures)

@@ -3,7 +3,8 @@
     python tools/draw_papers.py
 
 Reads one file per row, which ``python -m benchmarks.papers`` has written, and the papers' own figures in
-benchmarks/papers/claims.csv. Writes docs/_papers.inc. A row without a file is shown as not run yet.
+benchmarks/papers/claims.csv. Writes docs/notes/_papers.inc, which is not
+committed: each build of the pages makes it. A row without a file is shown as not run yet.
 """
 
 from __future__ import annotations
@@ -105,28 +106,26 @@ def summary(claims: list[Claim]) -> list[str]:
 
 
 def overview(claims: list[Claim]) -> list[str]:
-    """One line per claim."""
+    """One line per claim of a paper."""
     lines = [
         [
             f":ref:`{c['number']} <paper_{c['id'].replace('-', '_')}>`",
-            escaped(f"{c['paper']}, {c['where'].split(',')[0]}"),
+            escaped(c["where"].split(",")[0]),
             escaped(c["claim"]),
             f"**{c['verdict']}**" + (" †" if c["old"] else ""),
             c["today"] or "–",
             escaped(c["ours"] or "–") + " / " + escaped(c["size"] or "–"),
-            c["reason"] or "–",
         ]
         for c in claims
     ]
     header = ["", "where", "claim", "the paper's algorithm", "today's default"]
-    header += ["our size / the paper's", "reason"]
-    note = "† measured with older sources of the library than the present ones."
-    return [*csv_table(header, lines, (":widths: 4 14 40 10 9 15 8",)), note, ""]
+    header += ["our size / the paper's"]
+    return csv_table(header, lines, (":widths: 4 12 46 10 10 18", ":class: compact"))
 
 
 def details(claim: Claim) -> list[str]:
     """Everything about one claim."""
-    title = f"{claim['number']}. {claim['where']}: {claim['verdict']}"
+    title = f"{claim['number']}. {claim['paper']}, {claim['where']}: {claim['verdict']}"
     name = claim["id"].replace("-", "_")
     out = [f".. _paper_{name}:", "", escaped(title), "^" * len(escaped(title)), ""]
     out += [escaped(claim["claim"]) + ".", ""]
@@ -216,21 +215,23 @@ def provenance(claims: list[Claim]) -> list[str]:
 
 
 def page(claims: list[Claim]) -> list[str]:
-    """The part of the page that is made."""
+    """The part of the page that is made: a table per paper, and below it everything about each claim."""
     out = [MADE_BY, "", *summary(claims), *provenance(claims)]
-    out += ["All claims", "----------", "", *overview(claims)]
+    out += ["† measured with older sources of the library than the present ones.", ""]
+    of = {paper: [claim for claim in claims if claim["paper"] == paper] for paper in PAPERS}
     for paper, title in PAPERS.items():
         heading = escaped(f"{paper}: {title}")
-        out += [heading, "-" * len(heading), ""]
-        for claim in claims:
-            if claim["paper"] == paper:
-                out += details(claim)
+        out += [heading, "-" * len(heading), "", *overview(of[paper])]
+    out += ["Details", "-------", ""]
+    for paper in PAPERS:
+        for claim in of[paper]:
+            out += details(claim)
     return out
 
 
 def main() -> None:
     lines = page(load())
-    path = ROOT / "docs" / "_papers.inc"
+    path = ROOT / "docs" / "notes" / "_papers.inc"
     path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
