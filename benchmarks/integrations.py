@@ -8,8 +8,8 @@ claims, and its last line says what it showed. Exit code 77 means that its packa
     python -m benchmarks.integrations --environments DIR       # keep the environments
     python -m benchmarks.integrations --only mokapot,onnx      # some scripts
 
-Also writes a table of the page "Measurements behind the guides" (docs/notes/_integrations.inc). Fails if a script
-fails. ``--quick`` writes to results/quick only and uses less data.
+Also writes a table of the page "Measurements behind the guides" (docs/notes/_integrations.inc). Fails if a
+script fails. ``--quick`` writes to results/quick only and uses less data.
 """
 
 from __future__ import annotations

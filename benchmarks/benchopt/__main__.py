@@ -56,7 +56,7 @@ def measure(clone: Path) -> None:
     if theirs.exists():  # benchopt 1.6 has renamed this, and would take iterations for tolerances
         text = theirs.read_text().replace("    stop_strategy =", "    sampling_strategy =")
         theirs.write_text(text)
-    options = "-n 60 -r 2 --timeout 30 --no-plot --no-html --output maxmargin"
+    options = "-n 60 -r 2 --timeout 15 --no-plot --no-html --output maxmargin"
     arguments = ["run", str(clone), *BENCHMARKS[name][1].split(), *options.split()]
     benchopt(arguments, standalone_mode=False)
     newest = max(clone.glob("outputs/*.parquet"), key=lambda path: path.stat().st_mtime)
@@ -72,7 +72,9 @@ def measure(clone: Path) -> None:
             if excess < 0.7 * lowest and lowest > 1e-9:  # what can be seen in a figure
                 lowest = excess
                 number = {"seconds": f"{run['time']:.3g}", "excess": f"{max(excess, 0):.2g}"}
-                rows.append(dict(zip(("data", "objective", "solver"), problem, strict=True)) | number)
+                rows.append(
+                    dict(zip(("data", "objective", "solver"), problem, strict=True)) | number
+                )
     common._write_csv(common.HERE / "results" / f"benchopt_{name}.csv", rows)
 
 
@@ -123,7 +125,9 @@ def draw() -> None:
     )
     for row, (title, problems) in zip(axes, found, strict=True):
         row[0].set_ylabel(f"{title}\n\nF / F* − 1")
-        solvers = sorted({solver for curves in problems.values() for solver in curves} - {"maxmargin"})
+        solvers = sorted(
+            {solver for curves in problems.values() for solver in curves} - {"maxmargin"}
+        )
         colors = dict(zip(solvers, plt.get_cmap("Dark2").colors, strict=False))
         for axis, (problem, curves) in zip(row, problems.items(), strict=False):
             for solver in [*solvers, "maxmargin"]:
@@ -132,7 +136,9 @@ def draw() -> None:
                 seconds = [max(point[0], 1e-5) for point in points]
                 excess = [max(point[1], 1e-10) for point in points]
                 axis.loglog(seconds, excess, ".-", label=short(solver), **style)
-            what = [part for part in (short(problem[0]), short(problem[1]).rpartition(") ")[2]) if part]
+            what = [
+                part for part in (short(problem[0]), short(problem[1]).rpartition(") ")[2]) if part
+            ]
             axis.set(title="\n".join(what), ylim=(1e-8, 10), xlabel="CPU seconds")
             axis.title.set_fontsize(8)
         for axis in row[len(problems) :]:

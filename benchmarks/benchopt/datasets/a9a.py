@@ -6,6 +6,7 @@ import lzma
 import os
 from pathlib import Path
 
+import numpy as np
 from benchopt import BaseDataset
 from sklearn.datasets import load_svmlight_file
 
@@ -19,4 +20,6 @@ class Dataset(BaseDataset):
         """Features and labels."""
         with lzma.open(Path(os.environ["MAXMARGIN_DATA"], "classification", "a9a.xz")) as file:
             X, y = load_svmlight_file(file)
+        X = X.tocsc()  # some solvers read its columns, and want indices of 32 bits
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
         return {"X": X, "y": y}

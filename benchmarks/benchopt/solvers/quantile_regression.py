@@ -5,8 +5,8 @@ linear, and the proximal point method minimizes
 
     ½‖(p, n) - (p_k, n_k)‖² + ρ (mean loss + λ Σ (p + n))
 
-in each step: a squared norm around a prior mean of (p_k, n_k) - ρλ, with nonnegative weights. The objective is
-polyhedral, so a few steps reach its minimum.
+in each step: a squared norm around a prior mean of (p_k, n_k) - ρλ, with nonnegative weights. The
+objective is polyhedral, so a few steps reach its minimum.
 """
 
 from __future__ import annotations
