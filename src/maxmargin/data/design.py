@@ -79,6 +79,20 @@ class DivisibleDesign(Design, Protocol):
         """The rows ``lo .. hi-1`` alone, with indices from 0."""
 
 
+@runtime_checkable
+class DenseRows(BlockDesign, Protocol):
+    """A design of dense rows that are read in blocks, each converted to the type of the computation."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type to compute in: float32, or float64 if the entries are."""
+
+    def entries(
+        self, which: slice | IntArray, dtype: npt.DTypeLike, out: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
+        """Some rows in this type: a view, the beginning of ``out``, or a new array."""
+
+
 class TakingDesign(BlockDesign, Protocol):
     """A design that can load rows in any order."""
 
@@ -122,6 +136,17 @@ class DenseDesign:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(with_writable_arrays(state))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """See :class:`DenseRows`."""
+        return self.X.dtype
+
+    def entries(
+        self, which: slice | IntArray, dtype: npt.DTypeLike, out: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
+        """See :class:`DenseRows`."""
+        return self.X[which].astype(dtype, copy=False)
 
     def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
         """See :class:`Design`; ``out`` is an optional array for the scores."""
@@ -305,8 +330,12 @@ def as_design(X: Any, *, checked: bool = False) -> Design:
     """Convert an array, a SciPy sparse matrix or a data set on disk to a design; return a design unchanged.
 
     Entries of matrices must be finite, and indices and pointers of sparse matrices in range. The check takes
-    a part of the time of one product; ``checked=True`` skips it.
+    a part of the time of one product; ``checked=True`` skips it. Large arrays of float16, int8 and uint8 are
+    not converted, nor are :class:`Quantized` matrices: products convert a block of rows at a time.
     """
+    from maxmargin.data.typed_design import by_blocks  # which is made of dense blocks
+
+    X = by_blocks(X)
     if sp.issparse(X):
         X = X if checked else checked_csr(X)
         # 32-bit indices where they suffice: code for others is not precompiled

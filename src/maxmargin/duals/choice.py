@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, refused
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign
+from maxmargin.data.design import BlockDesign, CSRDesign, DenseDesign, DenseRows
 from maxmargin.duals.coordinates import coordinates
 from maxmargin.duals.free_intercept import FreeCoordinates, serves
 from maxmargin.duals.interior_point import InteriorPoint
@@ -39,14 +39,14 @@ def refusal(method: str, rows: Rows, regularizer: SquaredNorm) -> str | None:
         return f"there is no such method, only {', '.join(METHODS)}"
     if method == "sample":
         return sample_refusal(rows, regularizer)
+    if method == "quasi-newton":
+        return _not_by_gradients(rows, regularizer)
     in_memory = isinstance(rows.design, CSRDesign | DenseDesign)
     if method in IN_PARTS and not (in_memory or isinstance(rows.design, BlockDesign)):
         return f"{type(rows.design).__name__} has no block(lo, hi) method"
     if method not in IN_PARTS and not in_memory:
         why = f"{type(rows.design).__name__} does not give access to single rows in memory"
         return f"{why}; use dealing='shards'" if method == "block coordinate" else why
-    if method == "quasi-newton":
-        return _not_by_gradients(rows, regularizer)
     terms = rows.first_terms
     if method == "newton" and not isinstance(terms, DualTerms):
         if rows.loss.newton_terms(rows.y[:1]) is None:
@@ -81,7 +81,7 @@ def _not_by_gradients(rows: Rows, regularizer: SquaredNorm) -> str | None:
     """The reason why the quasi-Newton method cannot solve this problem; None if it can."""
     if rows.loss.column_terms() is None:
         return f"the loss {type(rows.loss).__name__} offers no column_terms"
-    if not isinstance(rows.design, DenseDesign):
+    if not isinstance(rows.design, DenseRows):
         return "it needs dense rows"
     if too_wide(rows):
         return "there are too many features for an eigenvalue decomposition"

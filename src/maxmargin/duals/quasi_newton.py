@@ -17,7 +17,7 @@ subtracted.
 For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once, or
 Newton steps instead, where :mod:`maxmargin.duals.exact_steps` says so.
 
-Where float32 rows limit the progress, blocks of them are converted to double precision one at a time.
+Where single precision limits the progress, blocks of them are converted to double precision one at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.stored_values import floats, number
 from maxmargin.core.vectors import Array
-from maxmargin.data.design import DenseDesign
+from maxmargin.data.design import DenseDesign, DenseRows
 from maxmargin.duals.exact_steps import ExactSteps, pays
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.tangent import Tangent, blocks
@@ -78,21 +78,22 @@ class QuasiNewton:
 
     def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
         terms = rows.loss.column_terms()
-        assert isinstance(rows.design, DenseDesign)
+        design = rows.design
+        assert isinstance(design, DenseRows)
         assert terms is not None
         self.rows, self.C, self.regularizer, self._terms = rows, C, regularizer, terms
         self._K = rows.n_columns
-        self._X = rows.design.X
-        self._height = min(BLOCK[1], max(BLOCK[0], ENTRIES // max(1, self._X.shape[1])))
+        self._design, self._d = design, design.shape[1]
+        self._height = min(BLOCK[1], max(BLOCK[0], ENTRIES // max(1, self._d)))
         self.n_examples = self.n_active = rows.n
         self.n_support = 0
         penalty = np.ones(rows.dim)
         penalty[regularizer.free] = 0.0
         self._penalty = self._unflat(penalty)
-        self._type: Any = self._X.dtype
+        self._type: Any = design.dtype
         self._exact: ExactSteps | None = None
-        if pays(rows, terms):
-            self._exact = ExactSteps(rows, terms, self._penalty, self._X)
+        if isinstance(design, DenseDesign) and pays(rows, terms):
+            self._exact = ExactSteps(rows, terms, self._penalty, design.X)
             self._type = np.dtype(np.float64)
         self._enough = ENOUGH
         few = rows.n * (self._penalty.shape[1] + self._K) <= FEW
@@ -170,10 +171,11 @@ class QuasiNewton:
     def _blocks(self) -> Iterator[Block]:
         """Rows, labels, weights times C, and offsets of one block after the other."""
         rows, kind = self.rows, self._type
+        scratch = np.empty((self._height, self._d), kind)
         for lo, hi in blocks(rows, self._height):
             y, c = np.asarray(rows.y[lo:hi]), self.C * rows.weight[lo:hi]
             yield (
-                self._X[lo:hi].astype(kind, copy=False),
+                self._design.entries(slice(lo, hi), kind, scratch),
                 y if y.dtype.kind in "iu" else y.astype(kind),
                 c.astype(kind, copy=False),
                 None if rows.offset is None else rows.offset[lo:hi].reshape(hi - lo, -1).T,
@@ -190,7 +192,7 @@ class QuasiNewton:
 
     def _pass(self, W: Weights) -> tuple[float, Weights, Weights]:
         """The loss, its gradient, and the second derivatives h."""
-        d, total = self._X.shape[1], 0.0
+        d, total = self._d, 0.0
         G, h = np.zeros_like(W), np.zeros(self._K)
         for X, y, c, offset in self._blocks():
             s = self._scores(X, W, offset)
@@ -209,8 +211,8 @@ class QuasiNewton:
             here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
             here = here[:: max(1, len(here) // (SPECTRUM * self._W.shape[1]))]
             X = np.empty((len(here), self._W.shape[1]), kind)
-            X[:, : self._X.shape[1]] = self._X[here]
-            X[:, self._X.shape[1] :] = rows.intercept
+            X[:, : self._d] = self._design.entries(here, kind)
+            X[:, self._d :] = rows.intercept
             c = np.asarray(rows.weight[:])[here]
             c = (c / max(float(c.sum()), 1e-300)).astype(kind)
             lengths, vectors = np.linalg.eigh((X * c[:, None]).T @ X)
@@ -307,7 +309,7 @@ class QuasiNewton:
         rows = self.rows
         here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
         here = here[:: max(1, len(here) // SAMPLE)]
-        X = self._X[here].astype(self._type)
+        X = self._design.entries(here, self._type)
         y = np.asarray(rows.y[:])[here]
         y = y if y.dtype.kind in "iu" else y.astype(self._type)
         c = np.asarray(rows.weight[:])[here] * (self.C * rows.n / len(here))
@@ -360,7 +362,7 @@ class QuasiNewton:
     def multipliers(self) -> Array:
         """Minus C times the slopes of the losses at the point with the best lower bound."""
         rows, w = self.rows, self._best.T.astype(np.float64)
-        d = self._X.shape[1]
+        d = self._d
         s = rows.design.dot(np.ascontiguousarray(w[:d]), 0, rows.design.shape[0])
         s += rows.intercept * w[-1] if rows.intercept != 0.0 else 0.0
         s = s.reshape(-1) if rows.loss.n_outputs() is None else s

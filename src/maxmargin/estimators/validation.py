@@ -36,6 +36,7 @@ from maxmargin.data.design import (
     is_design,
     largest_square,
 )
+from maxmargin.data.typed_design import by_blocks
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.risks.lines.evaluation import check_weights
 
@@ -109,14 +110,16 @@ def training(
     *,
     numeric: bool = False,
     reset: bool = True,
+    narrow: bool = True,
 ) -> Training:
     """Validate the arguments of ``fit``.
 
     ``numeric``: labels are numbers. ``reset=False``: further samples for an estimator that already knows
-    the number of features.
+    the number of features. ``narrow``: the estimator reads rows in a narrow type in blocks.
     """
     require_no_path(X)
     check_labels(y, numeric=numeric)
+    X = by_blocks(X) if narrow else X
     if not is_design(X):
         X, y = validate_data(estimator, X, y, y_numeric=numeric, reset=reset)
         weight: Column = np.ones(X.shape[0])
@@ -191,6 +194,7 @@ def check_labels(y: Any, name: str = "y", *, numeric: bool = False) -> None:
 def rows_for(estimator: Any, X: Any) -> Design:
     """Validate samples for a prediction."""
     require_no_path(X)
+    X = by_blocks(X)
     if not is_design(X):
         return as_design(validate_data(estimator, X, reset=False), checked=True)
     if X.shape[1] != estimator.n_features_in_:
@@ -201,10 +205,11 @@ def rows_for(estimator: Any, X: Any) -> Design:
     return as_design(X)
 
 
-def finite_scores(scores: Array) -> Array:
-    """Raise ValueError if a score is not finite: matrix-free features are not validated."""
+def finite_scores(scores: Array, first: int = 0) -> Array:
+    """Raise ValueError if a score is not finite: matrix-free features are not validated. ``first`` is the
+    number of the first row."""
     if not is_finite(scores):
-        row = first_not_finite(scores) // (scores.shape[1] if scores.ndim == 2 else 1)
+        row = first + first_not_finite(scores) // (scores.shape[1] if scores.ndim == 2 else 1)
         raise ValueError(
             f"the score of row {row} is NaN or infinite: its features are not finite, or too large. Check "
             "and scale them."

@@ -8,7 +8,7 @@ bit.
                      First choice if rows are in memory and every coordinate is penalized. Over blocks of rows
                      if there are many rows and several workers were asked for
     quasi-newton     for dense rows in memory and smooth losses of several scores: first choice, until exact
-                     steps are expected to cost less
+                     steps are expected to cost less. For rows in a narrow type also with one score
     newton           for few features: first choice for smooth losses (a few Gram matrices) and tiny data,
                      and for the hinge if coordinate ascent is expected to cost more than a dozen Gram
                      matrices, which happens at tight tolerances
@@ -128,7 +128,8 @@ def plan(problem: Problem) -> list[Phase]:
     cheap = newton and newton_cost(problem) < planes_cost(problem)
     few = problem.dim <= min(MANY_COORDINATES, problem.shape.n_columns * problem.n_examples)
     last = [Phase("cutting planes", forever)]
-    if "quasi-newton" in problem.methods and problem.shape.n_columns > 1:
+    several = problem.shape.n_columns > 1 or "newton" not in problem.methods
+    if "quasi-newton" in problem.methods and several:
         if not newton:
             return [Phase("quasi-newton", forever), *last]
         budget = forever if tiny(problem) or not few_features else newton_cost(problem)

@@ -72,10 +72,16 @@ def certify(
 
 def _attained(risk: Risk, regularizer: SquaredNorm, C: float, w: Array) -> float:
     """F(w), or slightly more if its rounding error may be too large."""
-    omega, value, proved = regularizer.value(w), float(risk.evaluate(w).upper), risk.offers.proved
+    omega, value, proved = regularizer.value(w), _value(risk, w), risk.offers.proved
     if proved is not None:
         value = proved.raised(w, value, omega / C)
     return omega + C * value
+
+
+def _value(risk: Risk, w: Array) -> float:
+    """R(w), or an upper bound of it."""
+    proved = risk.offers.proved
+    return float(risk.evaluate(w).upper) if proved is None else proved.value(w)
 
 
 def _met(stopping: StoppingRule, upper: float, lower: float, C: float) -> bool:
@@ -157,7 +163,7 @@ def _confirmed(
     """Certify the best point, after evaluating a candidate that the solver had not evaluated yet."""
     if state.candidate is not None and state.stop != "gap":
         candidate = state.candidate()
-        at = problem.regularizer.value(candidate) + problem.C * risk.evaluate(candidate).upper
+        at = problem.regularizer.value(candidate) + problem.C * _value(risk, candidate)
         driver.passes += 1
         state.offer(candidate, at)
     return certify(risk, problem.regularizer, problem.C, state.w, state.dual)
@@ -171,7 +177,7 @@ def _rounding_prevents(
     omega, C = problem.regularizer, problem.C
     if risk.offers.proved is None or state.dual is None or not np.isfinite(upper - lower):
         return False
-    plain = omega.value(state.w) + C * float(risk.evaluate(state.w).upper)
+    plain = omega.value(state.w) + C * _value(risk, state.w)
     trusted = state.dual.value(omega, risk.dim, Attained(upper, np.inf))
     lost = max(0.0, upper - plain) + max(0.0, trusted - lower)
     met = _met(problem.stopping, plain, trusted, C)

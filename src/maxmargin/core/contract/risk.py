@@ -41,6 +41,9 @@ class CachingRisk(Protocol):
 class ProvedRisk(Protocol):
     """A risk that bounds the rounding errors of its values, so that certificates account for them."""
 
+    def value(self, w: Array) -> float:
+        """R(w) alone: scores of many columns are not kept."""
+
     def rounding(self, w: Array, value: float) -> float:
         """Bound on the rounding error of ``value``, the computed R(w)."""
 

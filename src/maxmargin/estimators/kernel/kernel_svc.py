@@ -285,7 +285,7 @@ class KernelSVC(KernelDecision, KernelMachine):
         """
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)
-        rows = training(self, X, y, sample_weight)
+        rows = training(self, X, y, sample_weight, narrow=False)
         classes = classes_of(rows, X)
         require_two_classes(self, classes.names)
         self._solve(rows, classes, settings)

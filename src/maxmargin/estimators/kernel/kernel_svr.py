@@ -235,7 +235,7 @@ class KernelSVR(RegressionScore, FittedExpansion, KernelMachine):
         """
         settings = self._settings()
         X, y, sample_weight = self._loaded(X, y, sample_weight)
-        data = training(self, X, y, sample_weight, numeric=True)
+        data = training(self, X, y, sample_weight, numeric=True, narrow=False)
         rows, kernel = self._inputs(data.design)
         problem = self._problem(
             rows,

@@ -9,11 +9,15 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array
+from maxmargin.data.design import BLOCK, Design
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import Samples
 from maxmargin.estimators.parameters import NO_PROBABILITIES, Missing
 from maxmargin.estimators.scores import AccuracyScore
 from maxmargin.estimators.validation import finite_scores, rows_for
+
+#: scores in memory at a time if only the classes are asked for
+MOST_SCORES = 2**18
 
 
 class LinearDecision(AccuracyScore):
@@ -43,11 +47,15 @@ class LinearDecision(AccuracyScore):
         """
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
+        return self._scores(design, 0, design.shape[0])
+
+    def _scores(self, design: Design, lo: int, hi: int) -> Array:
+        """The scores of some validated rows."""
         W = np.ascontiguousarray(self.coef_.T)
         if W.shape[1] == 1:
-            scores: Array = design.dot(W[:, 0].copy(), 0, design.shape[0]) + self.intercept_[0]
-            return finite_scores(scores)
-        return finite_scores(design.dot(W, 0, design.shape[0]) + self.intercept_)
+            scores: Array = design.dot(W[:, 0].copy(), lo, hi) + self.intercept_[0]
+            return finite_scores(scores, lo)
+        return finite_scores(design.dot(W, lo, hi) + self.intercept_, lo)
 
     @chunked
     def predict(self, X: Samples, *, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
@@ -66,7 +74,17 @@ class LinearDecision(AccuracyScore):
         array of shape (n_samples,)
             Class labels.
         """
-        scores = self.decision_function(X)
+        check_is_fitted(self, "coef_")
+        own = type(self).decision_function is LinearDecision.decision_function
+        shape: Any = getattr(X, "shape", ())
+        n, height = shape[0] if shape else 0, MOST_SCORES // len(self.classes_)
+        if not own or n <= height:
+            return self._labels(self.decision_function(X))
+        design, height = rows_for(self, X), max(BLOCK, height // BLOCK * BLOCK)
+        spans = [(lo, min(n, lo + height)) for lo in range(0, n, height)]
+        return np.concatenate([self._labels(self._scores(design, *span)) for span in spans])
+
+    def _labels(self, scores: Array) -> npt.NDArray[Any]:
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[which]
         return labels

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from maxmargin.compat import BaseSearchCV, check_sample_weight
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.typed_design import TypedDesign, by_blocks
 from maxmargin.estimators.checked_matrices import validate_data
 from maxmargin.estimators.constraints import (
     SHARED,
@@ -37,7 +38,7 @@ from maxmargin.estimators.linear.linear_svc import LinearSVC
 from maxmargin.estimators.linear.probabilities import Probabilities
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.threads import one_blas_thread
-from maxmargin.estimators.validation import check_labels, loaded, require_two_classes
+from maxmargin.estimators.validation import check_labels, loaded, require_two_classes, training
 from maxmargin.losses import ScoreLoss
 
 
@@ -215,7 +216,11 @@ class LinearSVCCV(Probabilities, CrossValidation):
         check_parameters(self)
         X, y, sample_weight = loaded(X, y, sample_weight)  # folds are made of reordered rows
         check_labels(y)
-        rows, labels = validate_data(self, X, y)
+        rows, labels = by_blocks(X), y
+        if isinstance(rows, TypedDesign):
+            labels = training(self, rows, y, None).y[:]
+        else:
+            rows, labels = validate_data(self, rows, y)
         codes = self._encode(labels)
         weight: Array = check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True

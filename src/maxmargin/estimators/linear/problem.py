@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, Weighted, chunks, totals
-from maxmargin.data.design import DenseDesign
+from maxmargin.data.design import DenseRows
 from maxmargin.duals.quasi_newton import MOST_FEATURES
 from maxmargin.estimators.validation import Classes, Training
 from maxmargin.estimators.weights import Weighing, free_bound, given_weight_parameters, weigh
@@ -240,7 +240,7 @@ def _loss(estimator: Any, classes: Classes) -> tuple[ScoreLoss, tuple[Any, ...]]
 
 def _gains(estimator: Any, loss: ScoreLoss, data: Training) -> bool:
     """Whether the classes of one-vs-rest are trained faster as one problem."""
-    dense = isinstance(data.design, DenseDesign) and data.n_features <= MOST_FEATURES
+    dense = isinstance(data.design, DenseRows) and data.n_features <= MOST_FEATURES
     free = estimator.fit_intercept and not getattr(estimator, "penalize_intercept", True)
     return type(loss) is SquaredHinge and dense and not free
 

@@ -228,6 +228,12 @@ class MappedRisk:
             relative_error=rows.relative_error + self.weights.relative_error(rows.dim),
         )
 
+    def value(self, w: Array) -> float:
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
+        proved = self.inner.offers.proved
+        assert proved is not None
+        return proved.value(self.weights.whole(w))
+
     def raised(self, w: Array, value: float, rest: float) -> float:
         """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
         proved = self.inner.offers.proved

@@ -21,7 +21,7 @@ from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.engine import Engine, SerialEngine, TaskEngine
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.rounding import gamma, negligible_fraction
-from maxmargin.core.vectors import Array
+from maxmargin.core.vectors import Array, frozen
 from maxmargin.data.columns import LazyColumn, chunks
 from maxmargin.data.design import as_design, row_lengths, shard_bounds
 from maxmargin.duals.choice import METHODS, refusal, row_duals
@@ -201,6 +201,12 @@ class ScoreRisk:
     def evaluate(self, w: Array, *, exact: bool = True) -> LineEvaluation:
         """Evaluate by one product with X; ``exact`` has no effect here."""
         return self._pins.evaluate(w)
+
+    def value(self, w: Array) -> float:
+        """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""
+        if self.rows.n_columns == 1 or not self.rows.loss.decomposable:
+            return float(self.evaluate(w).upper)
+        return float(self.engine.reduce(ScoreShard.value_at, self.engine.publish(frozen(w))))
 
     def raised(self, w: Array, value: float, rest: float) -> float:
         """See :class:`maxmargin.core.contract.risk.ProvedRisk`."""

@@ -8,13 +8,16 @@ import numpy as np
 
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import LazyColumn
-from maxmargin.data.design import row_lengths
+from maxmargin.data.design import BLOCK, row_lengths
 from maxmargin.duals.loaded_rows import PlacedRuns, Runs, RunsPart
 from maxmargin.duals.proofs import steepest
 from maxmargin.duals.rows import PlacedRowPart, RowPart, Rows
 from maxmargin.duals.shard_block import BlockShard
 from maxmargin.files.scratch import FROM_ROWS, ScratchPool
 from maxmargin.risks.lines.shard import LossShard
+
+#: scores that are in memory at a time if only their loss is asked for
+MOST_SCORES = 2**17
 
 
 class ScoreShard(LossShard, BlockShard):
@@ -39,6 +42,15 @@ class ScoreShard(LossShard, BlockShard):
     def _offset(self) -> Array | None:
         offset = self._rows.offset
         return None if offset is None else offset[self._lo : self._hi]
+
+    def value_at(self, w: Array) -> float:
+        """The risk at w. No scores are kept, and few are in memory at a time."""
+        lo, hi, total = self._lo, self._hi, 0.0
+        height = max(BLOCK, MOST_SCORES // self._rows.n_columns // BLOCK * BLOCK)
+        for first in range(lo, hi, height):
+            part = ScoreShard(self._rows, first, min(hi, first + height))
+            total += part.line_evaluate(0, w, frozenset())
+        return total
 
     def scores_at(self, w: Array) -> Array:
         d, columns = self._design.shape[1], self._loss.n_outputs()

@@ -1,0 +1,111 @@
+"""Rows in narrow types as a design: products convert a block of rows that fits in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.design import DenseDesign
+from maxmargin.data.typed_rows import TypedRows, check_finite, typed_rows, widen
+
+#: entries of a block; and those up to which a matrix is converted as a whole, so that all methods are there
+ENTRIES, FEW = 2**17, 2**21
+#: squared norm of a row above which a float16 may be infinite: the smallest that is not finite
+LARGE = 2.0**32
+
+
+class TypedDesign:
+    """Rows in one of these types, all of them or those of ``order`` in this order, without a copy."""
+
+    def __init__(self, rows: TypedRows, order: IntArray | None = None) -> None:
+        self.rows, self._order = rows, order
+        #: the type in which steps are taken, and the one in which all entries are exact
+        self.dtype: Any = np.dtype(np.float32)
+        self._exact: Any = np.float32 if rows.scale is None else np.float64
+        self.shape: tuple[int, int] = (len(rows if order is None else order), rows.shape[1])
+        self.nnz = self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> TypedDesign:
+        """Rows selected by a slice, indices or a mask, without a copy."""
+        return self.take(np.arange(len(self))[rows])
+
+    def entries(
+        self, which: slice | IntArray, dtype: npt.DTypeLike, out: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
+        """See :class:`maxmargin.data.design.DenseRows`."""
+        some = self.rows[which if self._order is None else self._order[which]]
+        out = np.empty(some.shape, dtype) if out is None else out[: len(some)]
+        return widen(some, out)
+
+    def dot(self, W: Array, lo: int, hi: int) -> Array:
+        """See :class:`~maxmargin.data.design.Design`."""
+        out = np.empty((hi - lo, *W.shape[1:]))
+        for first, last, block in self._blocks(lo, hi):
+            block.dot(W, 0, last - first, out[first - lo : last - lo])
+        return out
+
+    def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
+        """See :class:`~maxmargin.data.design.Design`."""
+        for first, last, block in self._blocks(lo, hi):
+            some = coef[first - lo : last - lo]
+            if some.any():
+                block.accumulate(some, 0, last - first, out)
+
+    def block(self, lo: int, hi: int) -> DenseDesign:
+        """The rows ``lo .. hi-1``, converted."""
+        return DenseDesign(self.entries(slice(lo, hi), self._exact))
+
+    def part(self, lo: int, hi: int) -> TypedDesign:
+        """The rows ``lo .. hi-1`` alone, to send to a worker."""
+        which: Any = slice(lo, hi) if self._order is None else self._order[lo:hi]
+        return TypedDesign(self.rows[which])
+
+    def take(self, rows: IntArray) -> TypedDesign:
+        """These rows in this order: only their numbers are stored."""
+        return TypedDesign(self.rows, rows if self._order is None else self._order[rows])
+
+    @cached_property
+    def largest_square(self) -> float:
+        """The largest squared norm of a row. Raises ValueError for entries that are not finite."""
+        largest = 0.0
+        for first, last, block in self._blocks(0, self.shape[0]):
+            X = block.X
+            square = float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max(initial=0.0))
+            if not square < LARGE and self._order is None:
+                check_finite(self.rows[first:last], first)
+            largest = max(largest, square)
+        return largest
+
+    def _blocks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign]]:
+        height = max(16, ENTRIES // max(1, self.shape[1]))
+        scratch = np.empty((min(height, hi - lo), self.shape[1]), self._exact)
+        for first in range(lo, hi, height):
+            last = min(hi, first + height)
+            rows = self.entries(slice(first, last), self._exact, scratch)
+            yield first, last, DenseDesign(rows)
+
+
+def by_blocks(X: Any) -> Any:
+    """The design of a matrix in a narrow type, with finite entries; a small one as an array of float64, and
+    everything else unchanged."""
+    rows = typed_rows(X)
+    if rows is None:
+        return X
+    if rows.codes.size <= FEW:
+        return X if isinstance(X, np.ndarray) and rows.kind != "bfloat16" else _small(rows)
+    design = TypedDesign(rows)
+    _ = design.largest_square  # which every method needs, and which checks the entries
+    return design
+
+
+def _small(rows: TypedRows) -> Array:
+    check_finite(rows)
+    return rows.toarray()
