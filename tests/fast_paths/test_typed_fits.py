@@ -10,6 +10,7 @@ from maxmargin import (
     LinearSVR,
     LogisticRegression,
     MeasureSVC,
+    OrdinalSVC,
     RankSVM,
 )
 from maxmargin.data import Quantized, as_design
@@ -56,6 +57,7 @@ ESTIMATORS = {
     "crammer-singer": (LinearSVC(C=0.01, loss="hinge", multi_class="crammer_singer"), CLASSES),
     "regression": (LinearSVR(C=0.01), NUMBERS[:, 0]),
     "measure": (MeasureSVC(C=1.0), CLASSES > 1),
+    "ordinal": (OrdinalSVC(C=0.1), CLASSES),
     "rank": (RankSVM(C=0.01), CLASSES),
 }
 
