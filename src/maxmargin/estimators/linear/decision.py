@@ -47,9 +47,9 @@ class LinearDecision(AccuracyScore):
         """
         check_is_fitted(self, "coef_")
         design = rows_for(self, X)
-        return self._scores(design, 0, design.shape[0])
+        return self._scores_of(design, 0, design.shape[0])
 
-    def _scores(self, design: Design, lo: int, hi: int) -> Array:
+    def _scores_of(self, design: Design, lo: int, hi: int) -> Array:
         """The scores of some validated rows."""
         W = np.ascontiguousarray(self.coef_.T)
         if W.shape[1] == 1:
@@ -82,7 +82,7 @@ class LinearDecision(AccuracyScore):
             return self._labels(self.decision_function(X))
         design, height = rows_for(self, X), max(BLOCK, height // BLOCK * BLOCK)
         spans = [(lo, min(n, lo + height)) for lo in range(0, n, height)]
-        return np.concatenate([self._labels(self._scores(design, *span)) for span in spans])
+        return np.concatenate([self._labels(self._scores_of(design, *span)) for span in spans])
 
     def _labels(self, scores: Array) -> npt.NDArray[Any]:
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
