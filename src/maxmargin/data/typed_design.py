@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.core.vectors import Array, IntArray
-from maxmargin.data.design import DenseDesign
+from maxmargin.data.in_memory import DenseDesign
 from maxmargin.data.typed_rows import TypedRows, check_finite, typed_rows, widen
 
 #: entries of a block; and those up to which a matrix is converted as a whole, so that all methods are there
