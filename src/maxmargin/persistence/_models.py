@@ -84,8 +84,13 @@ def _check_proof(value: Any, name: str, sizes: Sizes) -> Proof:
         raise FormatError(f"{name} has no valid radius")
     for part, shape in (("intercept", (height,)), ("radius", radius.shape)):
         stored_values.floats(stored[part], f"the entries of {name}", shape)
-    if radius.min() < 0.0:
+    middle, loose = stored["middle"], stored["loose"]
+    pairs = (1, 1) if getattr(middle, "shape", ()) == (0,) else (height, height)
+    stored_values.floats(loose, f"the entries of {name}", pairs, finite=False)
+    if min(radius.min(), loose.min()) < 0.0:
         raise FormatError(f"{name} has a negative radius")
+    if middle.dtype != np.float32 or middle.shape not in ((0,), (sizes["d"],)):
+        raise FormatError(f"{name} does not fit the weights")
     for part in ("unit", "constant"):
         stored[part] = stored_values.number(stored[part], f"{part} of {name}", 0.0)
     return Proof(**stored)

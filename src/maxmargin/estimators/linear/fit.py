@@ -10,7 +10,7 @@ import numpy as np
 
 from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult, Start
-from maxmargin.core.stopping import ProvenPredictions, StoppingRule
+from maxmargin.core.stopping import ProvenPredictions
 from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import Design, compact
@@ -56,11 +56,12 @@ class LinearFit(CertifiedEstimator):
         last: LinearFits | None,
         grown: Any = None,
         keeping: FitCheckpoint | None = None,
+        rounds: ProvenRounds | None = None,
     ) -> LinearFits:
         """Solve the problems of the model, continuing from ``last``: a fit to the same data with another C.
 
         ``grown``: a data set that contains all labels and weights, and may be the one of an earlier fit
-        with more rows.
+        with more rows. ``rounds``: those of the rule ProvenPredictions, of which this is not the first.
         """
         if getattr(self, "keep_duals", False) and (
             model.loss.n_outputs() is not None or given_weight_parameters(self)
@@ -76,23 +77,53 @@ class LinearFit(CertifiedEstimator):
             design = last.design
         elif not by_columns(model.loss):
             design = compact(design)
+        if rounds is None and isinstance(self.tol, ProvenPredictions):
+            rounds = ProvenRounds(self)
+        results = Solved()
+        results.elapsed = 0.0 if rounds is None else rounds.elapsed
         if keeping is not None:
             keeping.expect(len(model.targets))
-        rounds = ProvenRounds(self) if isinstance(self.tol, ProvenPredictions) else None
-        stopping, solved = None if rounds is None else rounds.stopping, Solved()
         with self._workers() as engine:
-            solve = partial(self._solve, model, design, engine, data, grown, planes, keeping)
-            while True:
-                results = Solved()
-                results.elapsed = solved.elapsed
-                for k in range(len(model.targets)):
-                    solve(k, None if last is None else last.results[k], stopping, results)
-                # while the workers of the engine are there
-                attributes = model.attributes([r.w for r in results])
-                self.__dict__.update(attributes, _proof=prove(model, results, self.C, attributes))
-                if rounds is None or not rounds.go_on():
-                    break
-                last, solved, stopping = LinearFits(design, results), results, rounds.stopping
+            for k, target in enumerate(model.targets):
+                weights = model.weights[k]
+                problem = partial(
+                    ScoreRisk,
+                    design,
+                    target,
+                    model.loss_of(k),
+                    sample_weight=model.sample_weights[k],
+                    intercept=model.intercept,
+                )
+                risk = weights.risk(problem(engine=engine))
+                start: Start | SolveResult | None
+                solver = self._automatic(engine) if self._is_automatic else self.solver
+                if model.constant is not None:
+                    # it begins with the start, which is optimal
+                    start, solver = Start(model.constant), CuttingPlane()
+                elif last is None:
+                    start = self._start(model, k, risk, problem, grown, planes)
+                else:
+                    start = last.results[k]
+                results.append(
+                    self._minimize(
+                        risk,
+                        solver,
+                        regularizer=weights.norm,
+                        start=start,
+                        fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
+                        data=data,
+                        after=results,
+                        keeping=keeping,
+                        stopping=None if rounds is None else rounds.stopping,
+                        returned=model.returned,
+                    )
+                )
+            # while the workers of the engine are there
+            fitted = model.attributes([r.w for r in results])
+            self.__dict__.update(fitted, _proof=prove(model, design, results, self.C, fitted))
+        if rounds is not None and rounds.go_on(results.elapsed):
+            before = LinearFits(design, results)
+            return self._train(model, design, data, before, grown, keeping, rounds)
         for name in ("dual_coef_", "support_"):
             self.__dict__.pop(name, None)
         if getattr(self, "keep_duals", False):
@@ -102,52 +133,6 @@ class LinearFit(CertifiedEstimator):
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)
         return LinearFits(design, results)
-
-    def _solve(
-        self,
-        model: LinearModel,
-        design: Design,
-        engine: Engine,
-        data: Mapping[str, Any],
-        grown: Any,
-        planes: StoredBundles | None,
-        keeping: FitCheckpoint | None,
-        k: int,
-        start: Start | SolveResult | None,
-        stopping: StoppingRule | None,
-        results: Solved,
-    ) -> None:
-        """Solve problem k of the model, and add its result."""
-        weights = model.weights[k]
-        problem = partial(
-            ScoreRisk,
-            design,
-            model.targets[k],
-            model.loss_of(k),
-            sample_weight=model.sample_weights[k],
-            intercept=model.intercept,
-        )
-        risk = weights.risk(problem(engine=engine))
-        solver = self._automatic(engine) if self._is_automatic else self.solver
-        if model.constant is not None:
-            # it begins with the start, which is optimal
-            start, solver = Start(model.constant), CuttingPlane()
-        elif start is None:
-            start = self._start(model, k, risk, problem, grown, planes)
-        results.append(
-            self._minimize(
-                risk,
-                solver,
-                regularizer=weights.norm,
-                start=start,
-                fitted=None if len(model.targets) > 1 else lambda w: model.attributes([w]),
-                data=data,
-                after=results,
-                keeping=keeping,
-                stopping=stopping,
-                returned=model.returned,
-            )
-        )
 
     @property
     def _is_automatic(self) -> bool:

@@ -21,10 +21,11 @@ errors.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.bundle_solution import DualPoint
@@ -34,14 +35,14 @@ from maxmargin.core.result import SolveResult
 from maxmargin.core.rounding import gamma
 from maxmargin.core.stopping import RelativeGap
 from maxmargin.core.vectors import Array, SparseVector, combine, norm
-from maxmargin.data.design import row_lengths
+from maxmargin.data.design import BLOCK, CSRDesign, DenseDesign, Design, row_lengths
 from maxmargin.estimators.chunks import chunked
 from maxmargin.estimators.constraints import Labels, Numbers, Samples
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.validation import finite_scores, rows_for, scored
-from maxmargin.losses import OneVsRestSquaredHinge
+from maxmargin.losses import Logistic, Multinomial, OneVsRestSquaredHinge
 from maxmargin.solvers.certificate import EQUAL
-from maxmargin.solvers.row_ascent import PlaneDual, RowsDual, ShardsDual
+from maxmargin.solvers.row_ascent import RowsDual, ShardsDual
 
 #: largest entry of a difference in half precision; factor for the rounding of norms
 LARGEST, NORMS = 6e4, 1.0 + 1e-9
@@ -66,19 +67,25 @@ class Proof(NamedTuple):
     radius: Array
     #: the constant feature
     constant: float
+    #: with unpenalized intercepts: the sample at which they are bounded, else empty; and how far the
+    #: differences of two scores there may be from those of the center, for each pair of classes
+    middle: npt.NDArray[np.float32]
+    loose: Array
 
 
 def prove(
-    model: LinearModel, results: list[SolveResult], C: float, fitted: dict[str, Array]
+    model: LinearModel,
+    design: Design,
+    results: list[SolveResult],
+    C: float,
+    fitted: dict[str, Array],
 ) -> Proof | None:
     """The ball of a fit with these attributes; None if its certificate gives none."""
-    norms = [own.norm for own in model.weights]
-    if any(len(omega.free) for omega in norms):
-        return None
-    balls = [_ball(*each, C) for each in zip(results, norms, strict=True)]
     columns, radii, centers = model.loss.n_outputs(), [], []
-    for own, result, ball in zip(model.weights, results, balls, strict=True):
-        if ball is None:
+    free = bool(len(model.weights[0].norm.free))
+    for own, result in zip(model.weights, results, strict=True):
+        ball = _ball(result, own.norm, C)
+        if ball is None or (free and not _bounds_intercepts(model, design)):
             return None
         step, rest = ball
         squares = np.array([step @ step])
@@ -96,8 +103,78 @@ def prove(
     half = (shift / unit).astype(np.float16)
     lost = np.linalg.norm(shift - unit * half, axis=1)
     radius += np.linalg.norm(lost) if len(radius) < len(lost) else lost
-    bias = center["intercept_"] - fitted["intercept_"]
-    return Proof(half, unit, bias, NORMS * radius, model.intercept)
+    bias, radius = center["intercept_"] - fitted["intercept_"], NORMS * radius
+    middle, loose = np.zeros(0, np.float32), np.zeros((1, 1))
+    if free:
+        far = float(radius[0] + 0.5 * np.linalg.norm(step))
+        middle, loose = _intercepts(model, design, results[0], far, C)
+        bias -= (unit * half) @ middle
+    return Proof(half, unit, bias, radius, model.intercept, middle, loose)
+
+
+def _bounds_intercepts(model: LinearModel, design: Design) -> bool:
+    """Whether unpenalized intercepts can be bounded: those of logistic losses, from samples in memory."""
+    logistic = isinstance(model.loss, Logistic | Multinomial) and len(model.targets) == 1
+    here = isinstance(design, DenseDesign | CSRDesign)
+    return logistic and here and model.weights[0].map is None
+
+
+def _intercepts(
+    model: LinearModel, design: Design, result: SolveResult, far: float, C: float
+) -> tuple[npt.NDArray[np.float32], Array]:
+    """``middle`` and ``loose`` of a proof, if the weights of the optimum are at most ``far`` from w.
+
+    With the probabilities p of the samples at w, and p* at the optimum, F(w) - F* is at least
+    C sum_i s_i KL(p*_i, p_i). If the log odds of two classes in sample i change by z_i, KL is at least
+    h_i (1 - exp(-|z_i| / 2))^2, where h_i is the product of their probabilities: the squared Hellinger
+    distance to the nearest such p*. So the smallest |z_i| is bounded, and with the norms of the samples all
+    of them are, by S. Then KL is at least h_i (kappa z_i / 2)^2, kappa = (1 - exp(-S / 2)) / (S / 2), and by
+    Jensen's inequality the mean of z_i with the weights s_i h_i, which is the change at the mean of the
+    samples, is at most 2 / kappa sqrt((F(w) - F*) / (C sum_i s_i h_i)).
+    """
+    n, d, k = design.shape[0], model.n_features, model.loss.n_outputs()
+    W, weight = result.w.reshape(d + 1, -1), np.asarray(model.sample_weights[0][:], np.float64)
+    lengths, total = np.broadcast_to(row_lengths(design, 0, n), n), np.zeros(d)  # type: ignore[arg-type]
+    if k is None:
+        p = expit(design.dot(W[:d, 0].copy(), 0, n) + W[d])
+        h = weight * p * (1.0 - p)
+        design.accumulate(h, 0, n, total)
+        mean, shares = total / max(h.sum(), 1e-300), h.sum(keepdims=True)[None]
+        middle = mean.astype(np.float32)
+        off = np.array([[np.linalg.norm(mean - middle)]])
+    else:
+        design.accumulate(weight, 0, n, total)
+        middle, shares, off = (
+            (total / weight.sum()).astype(np.float32),
+            np.zeros((k, k)),
+            np.zeros((k, k)),
+        )
+        away = _distances(design, lengths, middle)
+        for lo in range(0, n, BLOCK):
+            here = slice(lo, min(n, lo + BLOCK))
+            P = softmax(design.dot(W[:d], lo, here.stop) + W[d], axis=1)
+            V = weight[here, None] * P
+            shares += V.T @ P
+            off += (away[here, None] * V).T @ P
+        far *= np.sqrt(2.0)
+    gap = max(0.0, result.objective - result.lower_bound) + EQUAL * abs(result.objective)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = off / shares if k else off
+        q = np.sqrt(gap / (C * shares))
+        S = 2.0 * far * lengths.max() - 2.0 * np.log1p(-np.minimum(q, 1.0)) + 1e-300
+        loose = np.nan_to_num(-q * S / np.expm1(-0.5 * S) + far * off, nan=np.inf, posinf=np.inf)
+    if k:
+        np.fill_diagonal(loose, 0.0)
+    return middle, NORMS * loose
+
+
+def _distances(design: Design, lengths: Array, middle: npt.NDArray[np.float32]) -> Array:
+    """The distances of samples with these norms from another one, up to rounding not too small."""
+    c, n = middle.astype(np.float64), design.shape[0]
+    size = float(np.linalg.norm(c))
+    square = lengths**2 - 2.0 * design.dot(c, 0, n) + size**2
+    out: Array = np.sqrt(np.maximum(square, 0.0) + 1e-12 * (lengths + size) ** 2)
+    return out
 
 
 def _ball(result: SolveResult, omega: SquaredNorm, C: float) -> tuple[Array, float] | None:
@@ -112,11 +189,13 @@ def _ball(result: SolveResult, omega: SquaredNorm, C: float) -> tuple[Array, flo
         return step, rest
     u = -(cut.plane.to_dense() if isinstance(cut.plane, SparseVector) else cut.plane)
     p, t = omega.primal(u), 1.0
-    bend = omega.conjugate(u, p)
+    bend, rest_of_free = omega.conjugate(u, p), float(np.abs(u[omega.free]).sum())
     if omega.floor is None and bend > 0.0:  # the best multiple of the cut
         t = min(1.0, max(0.0, 0.5 * cut.offset / bend))
     lost = cut.error * (1.0 + omega.radius(upper)) + slack
-    other = t * p - w
+    if rest_of_free > 0.0:
+        lost += rest_of_free * omega.free_limit(upper)
+    other = omega.penalized(t * p - w)
     square = float(other @ other)
     s = max(upper - t * cut.offset + t * t * bend + lost - 0.5 * square, lost)
     return (other, s) if 0.25 * square + s < rest else (step, rest)
@@ -124,21 +203,18 @@ def _ball(result: SolveResult, omega: SquaredNorm, C: float) -> tuple[Array, flo
 
 def _cut(dual: Any, dim: int, C: float) -> Cut | None:
     """The cut of C R that gives the lower bound of a dual point."""
-    match dual:
-        case PlaneDual(cut) | ShardsDual(plane=PlaneDual(cut)):
-            return Cut(C * cut.offset, np.multiply(C, _dense(cut)), C * cut.error)
-        case RowsDual(duals):
-            cut = duals.aggregate()
-            return Cut(C * cut.offset, np.multiply(C, _dense(cut)), C * cut.error)
-        case DualPoint(planes, offsets, alpha, base, error) if len(planes):
-            sizes = float(sum(a * norm(plane) for a, plane in zip(alpha, planes, strict=True)))
-            error += gamma(len(alpha)) * (sizes + float(np.abs(offsets) @ alpha))
-            return Cut(base + float(offsets @ alpha), combine(alpha, planes, dim), error)
-    return None
-
-
-def _dense(cut: Cut) -> Array:
-    return cut.plane.to_dense() if isinstance(cut.plane, SparseVector) else cut.plane
+    if isinstance(dual, DualPoint) and len(dual.planes):
+        a, offset = dual.alpha, dual.base + float(dual.offsets @ dual.alpha)
+        sizes = float(sum(alpha * norm(own) for alpha, own in zip(a, dual.planes, strict=True)))
+        error = dual.error + gamma(len(a)) * (sizes + float(np.abs(dual.offsets) @ a))
+        return Cut(offset, combine(a, dual.planes, dim), error)
+    if isinstance(dual, ShardsDual):
+        dual = dual.plane
+    cut = dual.duals.aggregate() if isinstance(dual, RowsDual) else getattr(dual, "cut", None)
+    if not isinstance(cut, Cut):
+        return None
+    plane = cut.plane.to_dense() if isinstance(cut.plane, SparseVector) else cut.plane
+    return Cut(C * cut.offset, C * plane, C * cut.error)
 
 
 class ProvenScores:
@@ -174,20 +250,20 @@ class ProvenScores:
 
     @chunked
     def _interval(self, X: Samples, *, out: Any = None) -> Array:
-        s, reach, _ = self._center_scores(X)
+        s, reach, _, loose = self._center_scores(X)
+        reach = reach + loose.mean(axis=1)  # scores of all classes add up to zero
         both = np.stack([s - reach, s + reach], axis=1)
         if not hasattr(self, "classes_"):  # several quantiles are in ascending order
             both.sort(axis=2)
         return both if self.coef_.ndim == 2 and len(self.coef_) > 1 else both[:, :, 0]
 
-    def _center_scores(self, X: Samples) -> tuple[Array, Array, Array]:
-        """Scores of the center, how far those of the optimum may be from them, and what of that is due to
-        rounding."""
+    def _center_scores(self, X: Samples) -> tuple[Array, Array, Array, Array]:
+        """Scores of the center, how far those of the optimum may be from them, what of that is due to
+        rounding, and how much further their differences may be because of unpenalized intercepts."""
         check_is_fitted(self, "coef_")
         proof = self._proof_or_refusal()
         design = rows_for(self, X)
-        n = design.shape[0]
-        lengths = row_lengths(design, 0, n)
+        n, lengths = design.shape[0], row_lengths(design, 0, design.shape[0])
         if lengths is None:
             raise TypeError(
                 f"{type(design).__name__} does not know the norms of its samples: add an attribute "
@@ -196,28 +272,29 @@ class ProvenScores:
         W = np.atleast_2d(self.coef_) + proof.unit * proof.difference
         bias = self.intercept_ + proof.intercept
         s = finite_scores(design.dot(np.ascontiguousarray(W.T), 0, n) + bias)
-        long = np.hypot(np.broadcast_to(lengths, n), proof.constant)[:, None]
-        sizes = long * np.linalg.norm(W, axis=1) + np.abs(bias)
-        rounding = 2.0 * gamma(design.shape[1] + 1) * sizes
-        return s, NORMS * long * proof.radius + rounding, rounding
+        long = np.hypot(np.broadcast_to(lengths, n), proof.constant)
+        rounding = (
+            2.0
+            * gamma(design.shape[1] + 1)
+            * (long[:, None] * np.linalg.norm(W, axis=1) + np.abs(bias) + np.abs(proof.intercept))
+        )
+        if len(proof.middle):
+            long = _distances(design, np.broadcast_to(lengths, n), proof.middle)
+        reach = NORMS * long[:, None] * proof.radius + rounding
+        return s, reach, rounding, np.broadcast_to(proof.loose, (len(W), len(W)))
 
     def _proof_or_refusal(self) -> Proof:
-        proof = getattr(self, "_proof", None)
+        proof, estimator = getattr(self, "_proof", None), cast("Any", self)
         if proof is not None:
             return proof
-        estimator: Any = self
-        if estimator.fit_intercept and not estimator.penalize_intercept:
-            why = (
-                "its intercept is not penalized, so the certificate does not bound it. Use "
-                "LinearSVC(loss=...) with a penalized intercept and a large intercept_scaling, or "
-                "fit_intercept=False on centered features"
-            )
-        elif hasattr(self, "_streams"):
+        why = "its fit was interrupted, or it is from a file of an earlier version. Fit it again"
+        if hasattr(self, "_streams"):
             why = "partial_fit has no bound of the optimum. Use fit"
-        else:
+        elif estimator.fit_intercept and not estimator.penalize_intercept:
             why = (
-                "its certificate is not of both bounds (an interrupted fit), or the model is from a file of "
-                "an earlier version. Fit it again"
+                "its intercept is not penalized, and then only the logistic losses of two classes, or of "
+                "several in one problem, on data in memory and without priors, have a bound. Use "
+                "penalize_intercept=True (of LinearSVC)"
             )
         raise ValueError(f"this {type(self).__name__} proves no predictions: {why}.")
 
@@ -311,7 +388,7 @@ class ProvenClasses(ProvenScores):
     def _leads(self, X: Samples, *, out: Any = None) -> Array:
         """The class with the largest score at the center, and how far its lead over all others is above what
         the optimum may take away, as a ratio: it is proven if that is above 1."""
-        s, reach, rounding = self._center_scores(X)
+        s, reach, rounding, loose = self._center_scores(X)
         joint = len(self._proof_or_refusal().radius) == 1 < s.shape[1]
         if s.shape[1] == 1:  # the other class has score 0
             s, reach, rounding = (np.hstack([0.0 * a, a]) for a in (s, reach, rounding))
@@ -320,6 +397,7 @@ class ProvenClasses(ProvenScores):
         need = reach + leader(reach)
         if joint:  # two scores of weights in the same ball
             need = np.sqrt(2.0) * (reach - rounding) + rounding + leader(rounding)
+        need = need + (loose[top[:, 0]] if len(loose) > 1 else loose)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = np.nan_to_num((leader(s) - s) / need, nan=0.0)
         np.put_along_axis(ratio, top, np.inf, axis=1)
@@ -339,11 +417,11 @@ class ProvenRounds:
             )
         self.estimator, self.stopping = estimator, RelativeGap(FIRST)
         self._history: list[dict[str, Any]] = []
-        self._n_iter = 0
+        self._n_iter, self.elapsed = 0, 0.0
 
-    def go_on(self) -> bool:
-        """Whether another round is needed, after which ``stopping`` is that of the next one."""
-        estimator: Any = self.estimator
+    def go_on(self, elapsed: float) -> bool:
+        """Whether another round is needed, after so many seconds; then ``stopping`` is its rule."""
+        estimator, self.elapsed = self.estimator, elapsed
         self._history += estimator.history_
         self._n_iter += int(vars(estimator)["n_iter_"])
         estimator.history_, estimator.n_iter_ = self._history, self._n_iter
