@@ -10,7 +10,7 @@ from tests.tiny_tasks import TinyChain, TinyMulticlass
 from maxmargin import StructuredSVM
 from maxmargin.core import SparseVector, SquaredNorm
 from maxmargin.risks.structured.python_examples import Labeling, PlainExamples
-from maxmargin.risks.structured.working_sets import PlainWorkingSets
+from maxmargin.tasks.plane_sets import PlainWorkingSets
 
 
 class Recorder:

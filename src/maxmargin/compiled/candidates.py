@@ -1,4 +1,4 @@
-"""Enumerable outputs: the oracle, and dual coordinate ascent over candidates.
+"""Enumerable outputs: the oracle, and its sweeps over working sets of planes.
 
 Example i has the rows ``starts[i] .. starts[i+1]-1`` of a matrix, one per candidate; ``truth[i]`` is the true
 output. With l_j the loss of candidate j and rho_j = 1 (margin rescaling) or l_j (slack rescaling), its plane
@@ -6,10 +6,8 @@ and its value at w are
 
     p_j  =  rho_j (x_j - x_truth)            g_j  =  l_j + <w, p_j>           (g_truth = 0)
 
-The dual variables alpha_j >= 0 of an example sum to its cap, and w = - sum alpha_j p_j. Every candidate has a
-dual variable; most are zero. The *held* candidates (``used`` >= 0) are those that a sweep without the oracle
-visits. A visit solves the small problem of one example over its held candidates
-(:mod:`maxmargin.compiled.simplex`). They are few, so their Gram matrix is computed on the fly.
+Candidates that the oracle has returned are planes of :mod:`maxmargin.compiled.plane_sets`, whose key is the
+number of the row plus 1.
 """
 
 from __future__ import annotations
@@ -20,16 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled.jit import entry, inlined, leaf
-from maxmargin.compiled.simplex import simplex_gap, solve_simplex_at
+from maxmargin.compiled.plane_sets import PlaneSets, block_step, mark_used, put_plane
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-
-#: a visit ends when the gap of the example has dropped to this fraction of its initial value
-INNER_SHARE = 1e-1
-#: ... or below this fraction of its cap, where rounding dominates
-INNER_FLOOR = 1e-14
-MAX_PAIR_STEPS = 1000
 
 
 class Candidates(NamedTuple):
@@ -42,26 +34,6 @@ class Candidates(NamedTuple):
     truth: IntArray
     loss: FloatArray
     rho: FloatArray
-
-
-class Held(NamedTuple):
-    """Caps and gaps of the examples; dual variables and last use (-1: not held) of the candidates."""
-
-    caps: FloatArray
-    gaps: FloatArray
-    alpha: FloatArray
-    used: IntArray
-
-
-class Scratch(NamedTuple):
-    """Scratch arrays for one visit; ``dense`` is zero between visits."""
-
-    dense: FloatArray
-    members: IntArray
-    g: FloatArray
-    alpha: FloatArray
-    before: FloatArray
-    distances: FloatArray
 
 
 @inlined
@@ -78,13 +50,6 @@ def add_row(c: Candidates, out: FloatArray, row: int, scale: float) -> None:
     """``out += scale x_row``."""
     for p in range(c.indptr[row], c.indptr[row + 1]):
         out[np.uint64(c.indices[p])] += scale * c.data[p]
-
-
-@leaf
-def clear_row(c: Candidates, out: FloatArray, row: int) -> None:
-    """Set ``out`` to zero where x_row has entries."""
-    for p in range(c.indptr[row], c.indptr[row + 1]):
-        out[np.uint64(c.indices[p])] = 0.0
 
 
 @leaf
@@ -149,138 +114,72 @@ def add_planes(
 
 
 @leaf
-def gather_members(c: Candidates, held: Held, i: int, members: IntArray) -> Any:
-    """The true output, then the held candidates of example i; returns their number."""
-    members[0] = c.truth[i]
-    m = 1
-    for row in range(c.starts[i], c.starts[i + 1]):
-        if held.used[row] >= 0:
-            members[m] = row
-            m += 1
-    return m
+def enter(c: Candidates, sets: PlaneSets, i: int, row: int, tick: int, scratch: FloatArray) -> Any:
+    """Put a candidate into the working set of example i. Returns 1 if it was new, 0 if it was there or is the
+    true output, -1 if there is no room."""
+    truth, base = c.truth[i], sets.first[i]
+    if row == truth:
+        return 0
+    for slot in range(base + 1, base + sets.counts[i]):
+        if sets.key[slot] == row + 1:
+            sets.used[slot] = tick
+            return 0
+    most = c.indptr[row + 1] - c.indptr[row] + c.indptr[truth + 1] - c.indptr[truth]
+    full = sets.counts[i] == sets.room[i] or sets.fill[0] + most > sets.values.size
+    if full or sets.fill[1] + most > sets.indices.size:
+        return -1
+    add_row(c, scratch, row, c.rho[row])
+    add_row(c, scratch, truth, -c.rho[row])
+    values, indices = np.empty(most), np.empty(most, sets.indices.dtype)
+    size = 0
+    for part in (row, truth):
+        for p in range(c.indptr[part], c.indptr[part + 1]):
+            at = np.uint64(c.indices[p])
+            if scratch[at] != 0.0:
+                values[size], indices[size] = scratch[at], c.indices[p]
+                scratch[at] = 0.0
+                size += 1
+    put_plane(sets, i, indices[:size], values[:size], False, c.loss[row], row + 1, tick, scratch)
+    return 1
 
 
-@leaf
-def member_values(c: Candidates, held: Held, w: FloatArray, m: int, room: Scratch) -> None:
-    """Dual variables and values of the members, true output first."""
-    truth = room.members[0]
-    own = row_dot(c, w, truth)
-    room.g[0] = 0.0
-    room.alpha[0] = held.alpha[truth]
-    for k in range(1, m):
-        row = room.members[k]
-        room.g[k] = c.loss[row] + c.rho[row] * (row_dot(c, w, row) - own)
-        room.alpha[k] = held.alpha[row]
-
-
-@leaf
-def fill_distances(c: Candidates, m: int, room: Scratch) -> None:
-    """Squared distances of the planes of the members, m per row."""
-    D, truth = room.distances, room.members[0]
-    for k in range(m):
-        D[k] = 0.0
-        D[k * m] = 0.0
-    for j in range(1, m):
-        row = room.members[j]
-        add_row(c, room.dense, row, c.rho[row])
-        add_row(c, room.dense, truth, -c.rho[row])
-        own = row_dot(c, room.dense, truth)
-        for k in range(1, m):
-            other = room.members[k]
-            D[j * m + k] = c.rho[other] * (row_dot(c, room.dense, other) - own)
-        clear_row(c, room.dense, row)
-        clear_row(c, room.dense, truth)
-    for j in range(1, m):  # |p - q|^2 expanded; clipped, because rounding may make it negative
-        D[j] = D[j * m] = max(0.0, D[j * m + j])
-    for j in range(1, m):
-        for k in range(1, m):
-            if j != k:
-                D[j * m + k] = max(0.0, D[j] + D[k] - 2.0 * D[j * m + k])
-    for j in range(1, m):
-        D[j * m + j] = 0.0
-
-
-@leaf
-def step(c: Candidates, held: Held, w: FloatArray, i: int, m: int, room: Scratch) -> Any:
-    """Solve the problem of one example over its members and update w; returns the gap before the step."""
-    alpha, g = room.alpha[:m], room.g[:m]
-    gap = simplex_gap(alpha, g)
-    if gap <= 0.0:
-        return gap
-    fill_distances(c, m, room)
-    for k in range(m):
-        room.before[k] = alpha[k]
-    tol = max(INNER_SHARE * gap, INNER_FLOOR * held.caps[i])
-    solve_simplex_at(alpha, g, room.distances, 0, m, tol, MAX_PAIR_STEPS)
-    back = 0.0
-    for k in range(1, m):
-        row = room.members[k]
-        change = (alpha[k] - room.before[k]) * c.rho[row]
-        if change != 0.0:
-            add_row(c, w, row, -change)
-            back += change
-        held.alpha[row] = alpha[k]
-    held.alpha[room.members[0]] = alpha[0]
-    if back != 0.0:
-        add_row(c, w, room.members[0], back)
-    return gap
+@entry
+def enter_range(
+    c: Candidates, sets: PlaneSets, lo: int, rows: IntArray, tick: int, scratch: FloatArray
+) -> Any:
+    """Put one candidate into the working set of each example from ``lo``; returns for how many there was
+    room."""
+    for k in range(rows.size):
+        if sets.caps[lo + k] > 0.0 and enter(c, sets, lo + k, rows[k], tick, scratch) < 0:
+            return k
+    return rows.size
 
 
 @entry
 def stream_sweep(
     c: Candidates,
-    held: Held,
-    room: Scratch,
+    sets: PlaneSets,
+    u: FloatArray,
     w: FloatArray,
+    floor: FloatArray,
     order: IntArray,
     skip_below: float,
     tick: int,
+    scratch: FloatArray,
 ) -> Any:
-    """Visit the examples with the oracle; returns (calls, new candidates, sum of gaps at the visits)."""
+    """Visit the examples with the oracle, as long as there is room for new planes. Returns the number of
+    examples visited, of calls and of new planes, and the sum of the gaps at the visits."""
     calls, added, total = 0, 0, 0.0
-    for i in order:
-        if held.caps[i] > 0.0 and held.gaps[i] >= skip_below:
-            calls += 1
-            worst, _ = worst_row(c, w, i)
-            if worst != c.truth[i]:
-                added += held.used[worst] < 0
-                held.used[worst] = tick
-            m = gather_members(c, held, i, room.members)
-            member_values(c, held, w, m, room)
-            held.gaps[i] = step(c, held, w, i, m, room)
-            for k in range(1, m):
-                if held.alpha[room.members[k]] > 0.0:
-                    held.used[room.members[k]] = tick
-        total += held.gaps[i]
-    return calls, added, total
-
-
-@entry
-def epoch_sweep(c: Candidates, held: Held, room: Scratch, w: FloatArray, order: IntArray) -> Any:
-    """The same steps over held candidates only; returns the sum of gaps at the visits."""
-    total = 0.0
-    for i in order:
-        if held.caps[i] > 0.0:
-            m = gather_members(c, held, i, room.members)
-            if m > 1:
-                member_values(c, held, w, m, room)
-                total += step(c, held, w, i, m, room)
-    return total
-
-
-@entry
-def confirm_range(
-    c: Candidates, held: Held, room: Scratch, w: FloatArray, lo: int, rows: IntArray, tick: int
-) -> None:
-    """Add the oracle's candidates for the examples from ``lo`` and update their gaps."""
-    for k in range(rows.size):
-        i = lo + k
-        if held.caps[i] > 0.0:
-            if rows[k] != c.truth[i]:
-                held.used[rows[k]] = tick
-            m = gather_members(c, held, i, room.members)
-            member_values(c, held, w, m, room)
-            held.gaps[i] = simplex_gap(room.alpha[:m], room.g[:m])
-            for j in range(1, m):
-                if held.alpha[room.members[j]] > 0.0:
-                    held.used[room.members[j]] = tick
+    for q in range(order.size):
+        i = order[q]
+        if sets.caps[i] > 0.0 and sets.gaps[i] >= skip_below:
+            row, top = worst_row(c, w, i)
+            new = enter(c, sets, i, row, tick, scratch)
+            if new < 0:
+                return q, calls, added, total
+            calls, added = calls + 1, added + new
+            mark_used(sets, i, tick)
+            sets.gaps[i] = block_step(sets, u, w, floor, i, top)
+            mark_used(sets, i, tick)
+        total += sets.gaps[i]
+    return order.size, calls, added, total

@@ -233,8 +233,8 @@ def confirm_range(
         sets.gaps[i] = gap
 
 
-@entry_products
-def insert(
+@inlined_products
+def put_plane(
     sets: PlaneSets,
     i: int,
     indices: Indices,
@@ -291,6 +291,22 @@ def insert(
     for k in range(values.size):
         scratch[np.uint64(k if is_dense else indices[k])] = 0.0
     return m
+
+
+@entry_products
+def insert(
+    sets: PlaneSets,
+    i: int,
+    indices: Indices,
+    values: FloatArray,
+    is_dense: bool,
+    loss: float,
+    key: int,
+    tick: int,
+    scratch: FloatArray,
+) -> Any:
+    """The same as :func:`put_plane`."""
+    return put_plane(sets, i, indices, values, is_dense, loss, key, tick, scratch)
 
 
 @inlined

@@ -7,35 +7,28 @@ of a candidate within its example; in caches and working sets, the index of its 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled.candidates import (
     Candidates,
-    Held,
-    Scratch,
     add_planes,
-    confirm_range,
-    epoch_sweep,
+    enter_range,
     oracle_range,
     predict_range,
     row_values,
     stream_sweep,
 )
 from maxmargin.core.contract.answers import Answers
-from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in
-from maxmargin.core.stored_values import count, entries, floats, integers
+from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.stored_values import count
 from maxmargin.core.vectors import Array, IntArray, all_writable, sparsify, writable
-
-#: multipliers are rescaled if their sum differs from the cap by more than this share of it
-DRIFT = 1e-14
+from maxmargin.tasks.plane_sets import Labeling, PlainWorkingSets
 
 
 class EnumerableExamples:
@@ -54,6 +47,8 @@ class EnumerableExamples:
     rescaling : {"margin", "slack"}
         The loss rescaling.
     """
+
+    signed_sets: ClassVar[Literal[True]] = True
 
     def __init__(
         self,
@@ -122,8 +117,15 @@ class EnumerableExamples:
     def cache(self, lo: int, hi: int, size: int) -> CandidateCache:
         return CandidateCache(self, lo, hi, size)
 
-    def working_sets(self, caps: Array) -> CandidateSets:
-        return CandidateSets(self, caps)
+    def labeling(self, i: int, row: int) -> tuple[Labeling, float]:
+        """A row of example i with its plane, and its loss."""
+        if not self.candidates.starts[i] <= row < self.candidates.starts[i + 1]:
+            raise ValueError(f"example {i} has no candidate in row {row}.")
+        cut = _cut(self, np.array([row]), np.array([i]), np.ones(1))
+        return Labeling(row, cut.offset, cut.plane), cut.offset
+
+    def working_sets(self, caps: Array, regularizer: SquaredNorm | None = None) -> CandidateSets:
+        return CandidateSets(self, caps, regularizer)
 
     def predict(self, w: Array, lo: int, hi: int) -> list[int]:
         out = np.empty(hi - lo, dtype=np.int64)
@@ -182,140 +184,65 @@ class CandidateCache:
         return _cut(self._examples, rows, owners, np.asarray(weights, dtype=np.float64)[used])
 
 
-class CandidateSets(MultiplierSets):
-    """The dual variables: one multiplier for each candidate (``core.WorkingSets``)."""
+class _Rows(dict[int, int]):
+    """The row of each plane by its key, which is that number plus 1."""
 
-    _stored: Held
+    def __missing__(self, key: int) -> int:
+        return key - 1
 
-    def __init__(self, examples: EnumerableExamples, caps: Array) -> None:
-        self._examples = examples
-        c = self._candidates = examples.candidates
-        caps = np.array(caps, dtype=np.float64)
-        if caps.shape != c.truth.shape or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(
-                f"caps must hold {len(c.truth)} finite, nonnegative numbers, one per example."
-            )
-        rows, widest = len(c.loss), int(np.diff(c.starts).max(initial=0))
-        gaps = np.where(caps > 0.0, np.inf, 0.0)
-        self._stored = Held(caps, gaps, np.zeros(rows), np.full(rows, -1, dtype=np.int64))
-        self._stored.alpha[c.truth] = caps
-        self._w: Array = np.zeros(examples.dim)
-        self._scratch = Scratch(
-            dense=np.zeros(examples.dim),
-            members=np.empty(widest + 1, dtype=np.int64),
-            g=np.empty(widest + 1),
-            alpha=np.empty(widest + 1),
-            before=np.empty(widest + 1),
-            distances=np.empty((widest + 1) ** 2),
-        )
+    def __setitem__(self, key: int, row: int) -> None: ...
+
+    def __delitem__(self, key: int) -> None: ...
+
+
+class CandidateSets(PlainWorkingSets):
+    """Working sets whose outputs are rows, found and entered by compiled code."""
+
+    def __init__(
+        self, examples: EnumerableExamples, caps: Array, regularizer: SquaredNorm | None = None
+    ) -> None:
+        super().__init__(cast(Any, examples), caps, regularizer)
+        self._outputs, self._candidates = _Rows(), examples.candidates
 
     @property
-    def _truths(self) -> IntArray:
-        return self._candidates.truth
-
-    @property
-    def _sizes(self) -> IntArray:
-        return np.diff(self._candidates.starts)
-
-    @property
-    def n_planes(self) -> int:
-        return int(np.count_nonzero(self._stored.used >= 0))
-
-    def attach(self, w: Array, other: Self | None = None) -> None:
-        self._w = w
-        if other is not None:
-            self._scratch = self._scratch._replace(dense=other._scratch.dense)
+    def batch_size(self) -> int:
+        return 1
 
     def stream(self, order: IntArray, skip_below: float) -> SweepStats:
         self._tick += 1
-        calls, added, gap = stream_sweep(
-            self._candidates, self._stored, self._scratch, self._w, order, skip_below, self._tick
-        )
-        return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+        calls, new, total, c = 0, 0, 0.0, self._candidates
+        while True:
+            point = self._stored, self._u, self._w, self._floor
+            found = stream_sweep(c, *point, order, skip_below, self._tick, self._scratch)
+            calls, new, total = calls + found[1], new + found[2], total + found[3]
+            order = order[found[0] :]
+            if not len(order):
+                return SweepStats(calls, total, new)
+            self._reserve(int(order[0]))
 
-    def absorb(self, answers: Sequence[Answers]) -> SweepStats:
-        before, total = self.n_planes, 0.0
-        for part in answers:
-            self._enter(part)
-            gap = self.epoch(np.array([part.lo])).gap
-            self._stored.gaps[part.lo] = gap
-            total += gap
-        return SweepStats(len(answers), total, self.n_planes - before)
+    def _take(self, i: int, answer: int) -> bool:
+        before = int(self._stored.counts[i])
+        self._enter(i, np.array([self._candidates.starts[i] + answer]))
+        return bool(self._stored.counts[i] > before)
 
-    def epoch(self, order: IntArray) -> SweepStats:
-        gap = epoch_sweep(self._candidates, self._stored, self._scratch, self._w, order)
-        return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
+    def _take_all(self, part: Answers) -> None:
+        self._enter(part.lo, part.labelings + self._candidates.starts[part.lo : part.hi])
 
-    def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
-        self._tick += 1
-        terms: list[float] = []
-        missing = self._stored.caps > 0.0
-        for part in answers:
-            self._enter(part)
-            missing[part.lo : part.hi] = False
-            terms.extend(self._stored.caps[part.lo : part.hi] * part.values)
-        if missing.any():
-            raise ValueError(
-                f"some answers are missing: pass answers for all {self.n_examples} examples."
-            )
-        total = math.fsum(terms)
-        return total, total
+    def _enter(self, lo: int, rows: IntArray) -> None:
+        """Put one row into the working set of each example from ``lo``."""
+        while len(rows):
+            k = enter_range(self._candidates, self._stored, lo, rows, self._tick, self._scratch)
+            lo, rows = lo + k, rows[k:]
+            if len(rows):
+                self._reserve(lo)
 
-    def _enter(self, part: Answers) -> None:
-        """Add the answers to the working sets and update the gaps."""
-        confirm_range(
-            self._candidates,
-            self._stored,
-            self._scratch,
-            self._w,
-            part.lo,
-            self._examples.rows(part),
-            self._tick,
-        )
+    def _reserve(self, i: int) -> None:
+        """Make room for another plane of example i, and for one of each with planes of middle size."""
+        c = self._candidates
+        sizes = np.diff(c.indptr)
+        own = sizes[c.truth[i]] + sizes[c.starts[i] : c.starts[i + 1]].max()
+        n = int(max(own, 2 * len(c.indices) * self.n_examples // len(sizes)))
+        self._make_room(n, n)
 
-    def drop_idle(self, age: int) -> None:
-        held = self._stored
-        held.used[(held.alpha == 0.0) & (held.used < self._tick - age + 1)] = -1
-
-    def _restart(self) -> float:
-        c, held = self._candidates, self._stored
-        total = np.add.reduceat(held.alpha, c.starts[:-1])
-        far = (
-            np.abs(total - held.caps) > DRIFT * held.caps
-        )  # steps preserve the sums up to rounding
-        if far.any():
-            scale = np.divide(held.caps, total, out=np.ones(len(total)), where=far)
-            held.alpha[:] *= np.repeat(scale, np.diff(c.starts))
-        rows = np.flatnonzero((held.alpha != 0.0) & (held.used >= 0))
-        owners = np.searchsorted(c.starts, rows, side="right") - 1
-        self._w[:] = 0.0
-        add_planes(c, rows, owners, -held.alpha[rows], self._w)
-        return math.fsum(held.alpha[rows] * c.loss[rows]) - 0.5 * float(self._w @ self._w)
-
-    def state(self) -> dict[str, Any]:
-        """The rows in use and their multipliers."""
-        held = self._stored
-        rows = np.flatnonzero((held.alpha != 0.0) | (held.used >= 0))
-        return {
-            "rows": rows,
-            "alpha": held.alpha[rows],
-            "used": held.used[rows],
-            "caps": held.caps.copy(),
-            "gaps": held.gaps.copy(),
-            "tick": self._tick,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See :class:`maxmargin.core.WorkingSets`."""
-        held = self._stored
-        names = ("rows", "alpha", "used", "gaps", "tick")
-        rows, some, used, gaps, tick = entries(state, *names)
-        rows = integers(rows, "the candidates", (None,), below=len(held.alpha))
-        alpha = np.zeros(len(held.alpha))
-        alpha[rows] = floats(some, "the multipliers", rows.shape)
-        used = integers(used, "the ages of candidates", rows.shape, -1, 2**31)
-        held.alpha[:], held.used[:] = alpha, -1
-        held.used[rows] = used
-        held.gaps[:] = floats(gaps, "the gaps", held.gaps.shape, finite=False)
-        self._tick = count(tick, "the number of sweeps", most=2**30)
-        self.dual_value()
+    def _key(self, output: Any) -> int:
+        return count(output, "the number of a candidate", most=len(self._candidates.loss)) + 1

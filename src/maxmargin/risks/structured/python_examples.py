@@ -29,9 +29,9 @@ from maxmargin.core.vectors import (
     norm,
     sparsify,
 )
-from maxmargin.risks.structured.working_sets import Labeling, PlainWorkingSets
 from maxmargin.risks.weight_map import WeightMap
 from maxmargin.tasks.base import Bounded, Task
+from maxmargin.tasks.plane_sets import Labeling, PlainWorkingSets
 
 Rescaling = Literal["margin", "slack"]
 

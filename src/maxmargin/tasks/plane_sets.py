@@ -31,8 +31,8 @@ from maxmargin.core.vectors import (
     Vector,
     add_scaled,
 )
-from maxmargin.risks.structured.stored_planes import check_planes, planes_state, some_outputs
 from maxmargin.tasks.base import Task
+from maxmargin.tasks.stored_planes import check_planes, planes_state, some_outputs
 
 #: initial capacity of planes per example, including that of the true output
 FIRST_CAPACITY = 4
@@ -172,9 +172,7 @@ class PlainWorkingSets(MultiplierSets):
         upper: list[float] = []
         for part in answers:
             caps = self._stored.caps[part.lo : part.hi]
-            for i in range(part.lo, part.hi):
-                if self._stored.caps[i] > 0.0:
-                    self._take(i, part.labelings[i - part.lo])
+            self._take_all(part)
             compiled.confirm_range(self._stored, self._w, part.lo, part.hi, part.values, self._tick)
             value.extend(caps * part.values)
             upper.extend(caps * part.uppers)
@@ -208,7 +206,8 @@ class PlainWorkingSets(MultiplierSets):
         counts, sizes = (state[name].astype(np.int64) for name in ("counts", "sizes"))
         dense = state["is_dense"]
         values, indices = state["values"], state["indices"].astype(self._stored.indices.dtype)
-        self._tick, self._outputs = int(state["tick"]), {}
+        self._tick = int(state["tick"])
+        self._outputs.clear()
         self._stored = self._storage(self._stored.caps, counts + 2, len(values), len(indices))
         self._stored.counts[:] = 1
         outputs = iter(state["outputs"])
@@ -286,6 +285,16 @@ class PlainWorkingSets(MultiplierSets):
 
     # -- new planes -------------------------------------------------------------------------------
 
+    def _take_all(self, part: Answers) -> None:
+        """Add the answers for a range of examples."""
+        for i in range(part.lo, part.hi):
+            if self._stored.caps[i] > 0.0:
+                self._take(i, part.labelings[i - part.lo])
+
+    def _key(self, output: Any) -> int:
+        """A positive number for an output that is new."""
+        return next(self._keys)
+
     def _take(self, i: int, answer: Labeling) -> bool:
         """Add an answer unless it is in the set; return True if it was new."""
         sets, same = self._stored, self._examples.task.same
@@ -328,7 +337,7 @@ class PlainWorkingSets(MultiplierSets):
         self, i: int, indices: Any, values: Array, is_dense: bool, loss: float, output: Any
     ) -> int:
         """Store a plane where there is capacity for it; returns the same as :meth:`_add`."""
-        key = next(self._keys)
+        key = self._key(output)
         # first the output, then the plane: an interrupt in between leaves an unused key
         self._outputs[key] = output
         place = compiled.insert(
