@@ -220,7 +220,7 @@ class CandidateSets(PlainWorkingSets):
                 return SweepStats(calls, total, new)
             self._reserve(int(order[0]))
 
-    def _take(self, i: int, answer: int) -> bool:
+    def _take(self, i: int, answer: Any) -> bool:
         before = int(self._stored.counts[i])
         self._enter(i, np.array([self._candidates.starts[i] + answer]))
         return bool(self._stored.counts[i] > before)
