@@ -8,7 +8,7 @@ from tests.killed_shards import Kill, KillingEngine
 from tests.nightly import first
 from tests.tiny_tasks import TinyMulticlass
 
-from maxmargin import LinearSVC, SequenceTagger, StructuredSVM, minimize
+from maxmargin import minimize
 from maxmargin.engines import ProcessEngine, SerialEngine, ThreadEngine
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk, TaskRisk
@@ -134,33 +134,6 @@ def test_engines_give_the_same_bits(engines, problem, solver):
     expected = fit(problem, SerialEngine(), solver)
     for engine in engines:
         assert fit(problem, engine, solver) == expected
-
-
-def estimators(engine):
-    rng, X = rows(4, n=6_000)
-    y = (X @ rng.normal(size=(30, 3)) + rng.normal(size=(len(X), 3))).argmax(axis=1)
-    words = [rng.normal(size=(rng.integers(1, 6), 4)) for _ in range(200)]
-    tags = [["ab"[int(t)] for t in x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0] for x in words]
-    planes = CuttingPlane()
-    yield LinearSVC(C=0.01, solver=planes, engine=engine, loss="hinge").fit(
-        sp.csr_matrix(X), y == 1
-    )
-    yield LinearSVC(C=0.01, solver=planes, engine=engine, fit_intercept=False, loss="hinge").fit(
-        X, y
-    )
-    yield SequenceTagger(0.1, solver=planes, max_iter=12, engine=engine).fit(words, tags)
-    yield SequenceTagger(0.1, engine=engine).fit(words, tags)
-    yield StructuredSVM(TinyMulticlass(), 0.1, oracle="expensive", engine=engine).fit(
-        list(X[:60]), list(y[:60])
-    )
-
-
-@pytest.mark.filterwarnings("ignore:.*asks the oracle in this process")
-def test_estimators_give_the_same_bits(engines):
-    expected = [(f.coef_.tobytes(), f.objective_, f.lower_bound_) for f in estimators("threads")]
-    for engine in engines[1], engines[3]:
-        found = [(f.coef_.tobytes(), f.objective_, f.lower_bound_) for f in estimators(engine)]
-        assert found == expected
 
 
 @pytest.mark.parametrize(

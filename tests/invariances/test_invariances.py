@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 from tests.contracts.engine import check_engine
-from tests.tiny_tasks import TinyMulticlass
 
-from maxmargin import LinearSVC, SequenceTagger, StructuredSVM
+from maxmargin import LinearSVC, SequenceTagger
 from maxmargin.engines import SerialEngine, ThreadEngine
-from maxmargin.solvers import CuttingPlane
 
 
 def close(a, b, slack=1e-9):
@@ -79,27 +77,6 @@ def test_the_number_of_workers_changes_no_bit(sparse, classes):
         assert other.objective_ == fits[0].objective_
         assert other.lower_bound_ == fits[0].lower_bound_
         assert other.n_iter_ == fits[0].n_iter_
-
-
-@pytest.mark.parametrize("solver", ["auto", CuttingPlane()])
-def test_the_number_of_workers_changes_no_bit_of_a_tagger(solver):
-    rng = np.random.default_rng(6)
-    X = [rng.normal(size=(rng.integers(1, 8), 5)) for _ in range(600)]
-    Y = [(x[:, :3] + rng.normal(size=(len(x), 3))).argmax(axis=1) for x in X]
-    fits = [
-        SequenceTagger(0.02, n_jobs=jobs, solver=solver, max_iter=40).fit(X, Y)
-        for jobs in (None, 2, 7)
-    ]
-    for other in fits[1:]:
-        np.testing.assert_array_equal(other.weights_, fits[0].weights_)
-        assert other.objective_ == fits[0].objective_
-
-
-def test_workers_and_a_python_task():
-    rng = np.random.default_rng(7)
-    X, Y = list(rng.normal(size=(100, 3))), list(rng.integers(0, 3, 100))
-    fits = [StructuredSVM(TinyMulticlass(), 0.1, n_jobs=jobs).fit(X, Y) for jobs in (None, 3)]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
 
 
 def test_fits_repeat_bit_for_bit():
