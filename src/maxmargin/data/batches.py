@@ -17,13 +17,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.core.matrices import AnyArray, checked_csr, is_canonical, summed
+from maxmargin.data.typed_rows import TypedRows, check_finite, typed_rows, widen
 
 _FIELDS = ("X", "y", "weight", "group", "lengths")
 
 
 @dataclass(slots=True)
 class CheckedBatch:
-    """A validated batch. ``lengths`` holds the lengths of the sequences; None for independent samples."""
+    """A validated batch. ``X`` is an array, a CSR matrix, or rows in a narrow type. ``lengths`` holds the
+    lengths of the sequences; None for independent samples."""
 
     number: int
     X: Any
@@ -56,21 +58,22 @@ def _batch(number: int, batch: Any, dtype: np.dtype[Any] | None) -> CheckedBatch
     X, y, weight, group, lengths = _fields(batch)
     if isinstance(X, list | tuple):
         X, y, lengths = _flat(X, y)
-    X, names = _matrix(X, dtype)
+    typed = None if lengths is not None else _typed(X, dtype)
+    X, names = (typed, None) if typed is not None else _matrix(X, dtype)
     n = X.shape[0]
     if lengths is not None:
         lengths = _lengths(lengths, n)
-    labels = None if y is None else _labels(y, n)
+    labels = None if y is None else labels_of(y, n)
     units = n if lengths is None else len(lengths)
     return CheckedBatch(
         number,
         X,
         labels,
-        None if weight is None else _weights(weight, units),
-        None if group is None else _groups(group, units),
+        None if weight is None else weights_of(weight, units),
+        None if group is None else groups_of(group, units),
         lengths,
         names,
-        _squares(X),
+        squares_of(X),
     )
 
 
@@ -135,9 +138,26 @@ def _widened(x: Any, width: int) -> Any:
 
 
 def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype is {dtype}: features must be float32 or float64.")
+    if dtype not in (np.float16, np.float32, np.float64) and dtype.name != "bfloat16":
+        raise ValueError(
+            f"dtype is {dtype}: features can be cast to float64, float32, float16 or bfloat16. Matrices of "
+            "int8 and uint8 keep their type, and data.Quantized(codes, scale) has a scale."
+        )
     return dtype
+
+
+def _typed(X: Any, dtype: np.dtype[Any] | None) -> TypedRows | None:
+    """Rows that are stored in a narrow type, their own or ``dtype``; None for others."""
+    rows = typed_rows(X)
+    if dtype is None:
+        return rows
+    if dtype in (np.float32, np.float64):
+        return None
+    if rows is not None and rows.kind == dtype.name:
+        return rows
+    with np.errstate(over="ignore"):  # an error that names the row follows
+        exact = _matrix(X if rows is None else rows, np.dtype(np.float64))[0]
+        return typed_rows(exact.astype(dtype))
 
 
 def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] | None]:
@@ -153,6 +173,8 @@ def _matrix(X: Any, dtype: np.dtype[Any] | None) -> tuple[Any, tuple[str, ...] |
         kind = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64))
         X = X if X.dtype == kind else X.astype(kind)
         return _without_duplicates(X), names
+    if isinstance(X, TypedRows):
+        X = X.toarray()
     if not isinstance(X, np.ndarray):
         raise TypeError(
             f"X is a {type(X).__name__}: expected a NumPy array, a SciPy sparse matrix, a data frame, or "
@@ -172,8 +194,17 @@ def _without_duplicates(X: Any) -> Any:
     return X if ordered.nnz == X.nnz else ordered
 
 
-def _squares(X: Any) -> npt.NDArray[np.float64]:
-    """|x|^2 of every row, in float64. One pass that also detects entries that are not finite."""
+def squares_of(X: Any, first: int = 0) -> npt.NDArray[np.float64]:
+    """|x|^2 of every row, in float64. One pass that also detects entries that are not finite. ``first`` is
+    the number of the first row."""
+    if isinstance(X, TypedRows):
+        check_finite(X, first)
+        squares, height = np.empty(len(X)), max(1, 2**17 // max(1, X.shape[1]))
+        block = np.empty((height, X.shape[1]))
+        for lo in range(0, len(X), height):
+            some = widen(X[lo : lo + height], block[: len(X) - lo])
+            np.einsum("ij,ij->i", some, some, out=squares[lo : lo + height])
+        return squares
     if sp.issparse(X):
         entries = X.data.astype(np.float64)
         entries *= entries
@@ -190,14 +221,16 @@ def _squares(X: Any) -> npt.NDArray[np.float64]:
         row = int(np.flatnonzero(~np.isfinite(squares))[0])
         values = X.data[X.indptr[row] : X.indptr[row + 1]] if sp.issparse(X) else X[row]
         if np.isfinite(values).all():
-            raise ValueError(f"row {row} has features so large that their squares overflow.")
+            raise ValueError(
+                f"row {first + row} has features so large that their squares overflow."
+            )
         raise ValueError(
-            f"row {row} has a feature that is NaN or infinite. Impute it or drop the row."
+            f"row {first + row} has a feature that is NaN or infinite. Impute it or drop the row."
         )
     return squares
 
 
-def _labels(y: Any, n: int) -> AnyArray:
+def labels_of(y: Any, n: int) -> AnyArray:
     labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape} for {n} rows.")
@@ -223,7 +256,7 @@ def _labels(y: Any, n: int) -> AnyArray:
     return labels
 
 
-def _weights(weight: Any, n: int) -> AnyArray:
+def weights_of(weight: Any, n: int) -> AnyArray:
     values = np.asarray(weight, dtype=np.float64)
     if values.shape != (n,):
         raise ValueError(f"weight has shape {values.shape}; expected ({n},).")
@@ -234,7 +267,7 @@ def _weights(weight: Any, n: int) -> AnyArray:
     return values
 
 
-def _groups(group: Any, n: int) -> AnyArray:
+def groups_of(group: Any, n: int) -> AnyArray:
     values = np.asarray(group)
     if values.shape != (n,):
         raise ValueError(f"group has shape {values.shape}; expected ({n},).")

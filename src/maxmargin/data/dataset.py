@@ -16,29 +16,44 @@ from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.cached import CachedStorage
 from maxmargin.data.checks import ColumnCheck, check_content, check_sizes, read_manifest
 from maxmargin.data.design import CSRDesign, DenseDesign, as_matrix
+from maxmargin.data.in_place import InPlace, array_manifest, is_array_file, split
 from maxmargin.data.manifest import DatasetError, Manifest
 from maxmargin.data.remote import RemoteStorage, require_no_keys
 from maxmargin.data.shard_columns import ShardColumn, pieces
-from maxmargin.data.sharded import ShardedDesign, ascends
+from maxmargin.data.sharded import InMemory, ShardedDesign, ascends
 from maxmargin.data.storage import LocalStorage, Source, storage_for
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
+from maxmargin.data.typed_design import TypedDesign
+from maxmargin.data.typed_rows import as_array
 from maxmargin.data.writer import SHARD_BYTES, Target, Writer
 
 
 def open(
     path: str | os.PathLike[str],
     *,
+    y: Any = None,
+    scale: Any = None,
+    offset: Any = None,
     storage_options: dict[str, Any] | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Open a data set. Only the manifest is loaded.
+    """Open a data set, or a matrix in a file of NumPy. Only the manifest is loaded.
 
     The manifest and the size of every file are checked; :meth:`Dataset.verify` checks all content.
+
+    The rows of a ``.npy`` or ``.npz`` file stay where they are, in their type (float64, float32, float16,
+    bfloat16 of ml_dtypes, int8, or uint8). One pass finds the longest row, and checks that all are finite. An
+    ``.npz`` file must not be compressed; its arrays ``X``, ``y``, ``weight``, ``group``, ``scale``, and
+    ``offset`` are used.
 
     Parameters
     ----------
     path : str or path
-        The path passed to :func:`write`.
+        The path passed to :func:`write`, or a ``.npy`` or ``.npz`` file.
+    y : array or path, default=None
+        For files of NumPy only: the labels, or the ``.npy`` file that holds them.
+    scale, offset : float or array of shape (n_features,), default=None
+        For files of NumPy only: integers stand for ``scale * code + offset``; see :class:`Quantized`.
     storage_options : dict, default=None
         Options passed to fsspec; for URLs only. They may contain keys, so they are not pickled: see
         :ref:`credentials`.
@@ -63,6 +78,14 @@ def open(
     >>> data.shape, data.y[1:3].tolist()
     ((4, 4), [1, -1])
     """
+    given = {"y": y, "scale": scale, "offset": offset}
+    own = {name: value for name, value in given.items() if value is not None}
+    if is_array_file(path):
+        return ArrayDataset(path, storage_options, cache=cache, given=own)
+    if own:
+        raise ValueError(
+            f"{', '.join(own)}: for .npy and .npz files only, and {os.fspath(path)} is a data set."
+        )
     return Dataset(path, storage_options, cache=cache)
 
 
@@ -80,7 +103,7 @@ class Dataset:
     nnz : int
         Number of stored entries.
     dtype : dtype
-        Type of the features.
+        Type of the stored features; uint16 for the bits of bfloat16.
     design : ShardedDesign
         Products with row ranges, used by solvers.
     y, weight, group : LazyColumn or None
@@ -152,7 +175,7 @@ class Dataset:
         rows = f"{m.sequences} sequences, {m.rows} rows" if m.ragged else f"{m.rows} rows"
         shards = f"{len(m.shards)} shard{'s' * (len(m.shards) != 1)}"
         return (
-            f"<Dataset of {rows} and {m.n_features} features, {self.dtype}, {m.layout}, {shards}>"
+            f"<Dataset of {rows} and {m.n_features} features, {m.type_name}, {m.layout}, {shards}>"
         )
 
     def __array__(self, *args: Any, **options: Any) -> AnyArray:
@@ -176,7 +199,7 @@ class Dataset:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self._manifest.dtype)
+        return np.dtype(self._manifest.stored_dtype)
 
     @property
     def layout(self) -> str:
@@ -236,7 +259,7 @@ class Dataset:
         """The rows of several ranges in memory; see :meth:`block`."""
         return self.design.blocks(ranges)
 
-    def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
+    def take(self, rows: IntArray) -> InMemory:
         """A copy of these rows in memory, in this order."""
         return self.design.take(rows)
 
@@ -333,12 +356,13 @@ class Dataset:
             check_content(self._storage, self._manifest, shard)
 
     def load(self) -> tuple[Any, Any, AnyArray | None]:
-        """``(X, y, weight)`` in memory; X and y are lists if the data set holds sequences."""
+        """``(X, y, weight)`` in memory, X in its type; X and y are lists if the data set holds sequences."""
         weight = None if self.weight is None else np.asarray(self.weight)
         if self.ragged:
             return *self.sequences(0, len(self)), weight
         y = None if self.y is None else np.asarray(self.y)
-        return as_matrix(self.design.block(0, self.shape[0])), y, weight
+        rows = self.design.stored(0, self.shape[0])
+        return as_array(rows.rows) if isinstance(rows, TypedDesign) else as_matrix(rows), y, weight
 
     def sequences(self, lo: int, hi: int) -> tuple[list[Any], list[AnyArray] | None]:
         """Sequences ``lo .. hi-1`` in memory: a list of matrices and a list of label arrays."""
@@ -394,6 +418,47 @@ class Dataset:
         if labels.kind == "text":
             return ColumnCheck(n_codes=len(labels.values or ()))
         return ColumnCheck(classes=self.classes)
+
+
+class ArrayDataset(Dataset):
+    """A matrix in a file of NumPy."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: dict[str, Any] | None = None,
+        manifest: Manifest | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        given: dict[str, Any] | None = None,
+        found: tuple[int, dict[str, AnyArray]] | None = None,
+    ) -> None:
+        if cache is not None:
+            raise ValueError(
+                "cache is for data sets; copy a file of NumPy to a local disk instead."
+            )
+        self.path, self.storage_options, self.cache = os.fspath(path), storage_options, None
+        self._storage = storage_for(split(self.path)[0], storage_options)
+        if manifest is None or found is None:
+            manifest, start, held = array_manifest(self.path, self._storage, given or {})
+            found = start, held
+        self._found = found
+        self._set(manifest)
+
+    def _source_for(self, manifest: Manifest) -> Source:
+        return InPlace(self._storage, split(self.path)[1], *self._found)
+
+    def __reduce__(self) -> Any:
+        require_no_keys(self.path, self.storage_options)
+        kept = (self.path, self.storage_options, self._manifest, None, None, self._found)
+        return ArrayDataset, kept
+
+    def append(self, batches: Iterable[Any], **options: Any) -> Dataset:
+        """Refused: a file of NumPy is not changed."""
+        raise ValueError(f"{self.path} is not changed: write a data set, and append to that.")
+
+    def verify(self) -> None:
+        """Read the rows anew; an error names the row that is not finite."""
+        array_manifest(self.path, self._storage, {})
 
 
 def _taken(values: AnyArray, codes: AnyArray) -> AnyArray:

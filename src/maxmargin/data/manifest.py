@@ -3,7 +3,7 @@
 A data set is a folder of shards. A shard is a contiguous range of rows; each of its columns is one file that
 holds little-endian numbers, row by row, and nothing else:
 
-    features           dense: rows x n_features float32 or float64
+    features           dense: rows x n_features numbers of the manifest's type; bfloat16 as its bits, uint16
     data, indices      CSR: the stored entries; columns are int32 (or int64), from 0
     indptr             CSR: rows + 1 int64; row i has the entries indptr[i] .. indptr[i+1]-1 of this shard
     label              labels, one per row; strings as int32 indices into the list of classes
@@ -34,13 +34,16 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from maxmargin.core.matrices import AnyArray
+from maxmargin.data.typed_rows import Quantized, TypedRows
 from maxmargin.files.codec import parsed_size
 
 NAME = "manifest.json"
 FORMAT = "maxmargin.data"
 #: names of column files: generation, shard, column
 OURS = re.compile(r"[0-9]{4,}-[0-9]{5,}\.[a-z]+\.bin")
-VERSION = 3
+VERSION = 4
+#: the version of data sets that have no narrow types
+WIDE = 3
 #: bytes of a section of a file
 SECTION = 1 << 18
 
@@ -134,8 +137,24 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Codes:
+    """Integers stand for ``scale * code + offset``: each one number, or one per column."""
+
+    scale: tuple[Any, ...]
+    offset: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, rows: TypedRows) -> Codes | None:
+        """Those of a matrix; None if its numbers mean themselves."""
+        if rows.scale is None or rows.offset is None:
+            return None
+        return cls(tuple(rows.scale.ravel().tolist()), tuple(rows.offset.ravel().tolist()))
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """Content of a manifest. ``layout`` is "dense" or "csr"; ``stored`` is the number of stored entries."""
+    """Content of a manifest. ``layout`` is "dense" or "csr"; ``stored`` is the number of stored entries.
+    ``codes``: from version 4, which has it if the type of the features is a narrow one."""
 
     layout: str
     ragged: bool
@@ -150,10 +169,40 @@ class Manifest:
     generation: int = 1
     shards: tuple[Shard, ...] = field(default=())
     tokens: Tokens | None = None
+    codes: Codes | None = None
+
+    @property
+    def stored_dtype(self) -> str:
+        """The type of the numbers in the files of features."""
+        return "<u2" if self.dtype == BFLOAT16 else self.dtype
+
+    @property
+    def type_name(self) -> str:
+        """The type of the features, as a reader names it."""
+        return self.dtype if self.dtype == BFLOAT16 else np.dtype(self.dtype).name
+
+    def typed(self, stored: AnyArray) -> TypedRows | None:
+        """Rows from a file in a narrow type; None for float32 and float64."""
+        if self.dtype in _FLOATS:
+            return None
+        kind = BFLOAT16 if self.dtype == BFLOAT16 else stored.dtype.name
+        if self.codes is None:
+            return TypedRows(stored, kind)
+        scale, offset = (
+            np.array(v[0] if len(v) == 1 else v) for v in (self.codes.scale, self.codes.offset)
+        )
+        return Quantized(stored, scale, offset)
+
+    def with_rows(self, shard: Shard, largest_square: float) -> Manifest:
+        """The same with one shard."""
+        return replace(self, shards=(shard,), largest_square=largest_square)
 
     def encode(self) -> bytes:
         """The content of the file."""
         body = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        if self.dtype in _FLOATS:
+            body["version"] = WIDE
+            del body["codes"]
         body["checksum"] = checksum(_canonical(body)).hexdigest()
         return (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -169,10 +218,11 @@ def decode(content: bytes, where: str) -> Manifest:
         ) from error
     if kind != FORMAT or type(version) is not int:
         raise DatasetError(f"{where} is not the manifest of a data set (format {shown(kind)}).")
-    if version != VERSION:
+    if version not in (WIDE, VERSION):
         raise DatasetError(
             f"{where}: the data set has format version {shown(version)}; this version of maxmargin reads "
-            f"version {VERSION}. Write the data set again, or use the version of maxmargin that wrote it."
+            f"versions {WIDE} and {VERSION}. Write the data set again, or use the version of maxmargin that "
+            "wrote it."
         )
     claimed = body.pop("checksum", None)
     try:
@@ -182,6 +232,9 @@ def decode(content: bytes, where: str) -> Manifest:
     if claimed != checksum(content).hexdigest():
         raise DatasetError(f"{where}: wrong checksum: the manifest was modified.")
     try:
+        if version == WIDE:
+            _require("codes" not in body, "codes in version 3")
+            body["codes"] = None
         manifest: Manifest = read(Manifest, body, "the manifest")
         _check(manifest)
     except DatasetError as error:
@@ -218,6 +271,10 @@ LARGEST = 2**30
 #: values made from it, a manifest takes at most 20 times its size
 TIMES, FREE = 10, 2**20
 _FLOATS = ("<f4", "<f8")
+#: NumPy has no name of its own for it
+BFLOAT16 = "bfloat16"
+#: narrow types, for dense rows that are no sequences
+_NARROW = ("<f2", BFLOAT16, "|i1", "|u1")
 #: types of the columns; the types of features and labels are in the manifest
 _TYPES = {
     "indices": ("<i4", "<i8"),
@@ -335,7 +392,10 @@ def _check(manifest: Manifest) -> None:
     """Check that sizes and shapes are consistent, so that reads stay within the files."""
     shards, labels = manifest.shards, manifest.labels
     _require(manifest.layout in ("dense", "csr"), f"layout {shown(manifest.layout)}")
-    _require(manifest.dtype in _FLOATS, f"dtype {shown(manifest.dtype)}")
+    narrow = manifest.dtype in _NARROW and manifest.layout == "dense" and not manifest.ragged
+    _require(manifest.dtype in _FLOATS or narrow, f"dtype {shown(manifest.dtype)}")
+    if manifest.codes is not None:
+        _check_codes(manifest, manifest.codes)
     names = manifest.feature_names
     _require(names is None or len(names) == manifest.n_features, "the number of feature_names")
     _require(len(shards) > 0, "no shards")
@@ -364,6 +424,13 @@ def _check(manifest: Manifest) -> None:
         _require(last == ("<i8" if wide else "<i4"), "columns that exceed the index type")
     labeled = any("label" in shard.files for shard in shards)
     _require(labeled or labels.kind == "none" or not manifest.rows, "labels without a column")
+
+
+def _check_codes(manifest: Manifest, codes: Codes) -> None:
+    _require(manifest.dtype in _NARROW[2:], f"codes of dtype {shown(manifest.dtype)}")
+    for values in (codes.scale, codes.offset):
+        fits = all(type(value) is float and abs(value) < 1e36 for value in values)
+        _require(fits and len(values) in (1, manifest.n_features), "the scale or offset of codes")
 
 
 def _check_tokens(manifest: Manifest, tokens: Tokens) -> None:
@@ -396,7 +463,7 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
     _require(needed <= set(shard.files) <= needed | others, f"columns of {what}")
     own = {
         "label": (manifest.labels.dtype,),
-        "features": (manifest.dtype,),
+        "features": (manifest.stored_dtype,),
         "data": (manifest.dtype,),
     }
     for column, file in shard.files.items():

@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin.core.matrices import AnyArray, is_canonical
 from maxmargin.core.vectors import IntArray, writable
 from maxmargin.data.dataset import Dataset
-from maxmargin.data.design import as_matrix
+from maxmargin.data.design import CSRDesign, as_matrix
 from maxmargin.data.manifest import ColumnFile
 from maxmargin.data.storage import LocalStorage
 
@@ -86,6 +86,6 @@ def mapped_rows(data: Dataset) -> MappedRows | None:
     if not local or not all(np.dtype(file.dtype).isnative for file in files):
         return None
     for _, _, chunk in data.design.chunks(0, manifest.rows):  # this also checks their content
-        if not is_canonical(as_matrix(chunk)):
+        if not isinstance(chunk, CSRDesign) or not is_canonical(as_matrix(chunk)):
             return None
     return MappedRows(data.path, files, manifest.n_features, 0, manifest.rows)

@@ -54,8 +54,10 @@ def write(
         nonnegative numbers, ``group`` integers. For sequences ``X`` is a list of matrices and ``y`` a list of
         label sequences; there is then one weight and one group per sequence. A mapping with ``lengths`` holds
         sequences as one stacked matrix and one array of labels. See also :func:`write_sequences`.
-    dtype : float32 or float64, default=None
-        Type of the stored features. By default float32 is kept, and any other type is stored as float64.
+    dtype : float64, float32, float16 or bfloat16, default=None
+        Type to which features are cast. By default float32, float16, int8, uint8, bfloat16 (of ml_dtypes),
+        and the codes of :class:`Quantized` are kept, and any other type is stored as float64. Sparse matrices
+        and sequences are float32 or float64.
     overwrite : bool, default=False
         Whether to replace an existing data set.
     shard_bytes : int
@@ -239,6 +241,7 @@ def _traits(part: Manifest) -> dict[str, Any]:
     out: dict[str, Any] = {
         "layout": part.layout,
         "the type of features": part.dtype,
+        "the scale of codes": part.codes,
         "feature names": part.feature_names,
         "whether there are sequences": part.ragged,
         "tokens with named features": part.tokens,

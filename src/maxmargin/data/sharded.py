@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate as running
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +27,11 @@ from maxmargin.data.manifest import DatasetError, Manifest, Shard
 from maxmargin.data.reading_ahead import read_ahead
 from maxmargin.data.shard_columns import Known, pieces
 from maxmargin.data.storage import Sections, Source
+from maxmargin.data.typed_design import TypedDesign, block_rows
+from maxmargin.data.typed_rows import check_finite
 
+#: rows in memory, in their type
+InMemory: TypeAlias = DenseDesign | CSRDesign | TypedDesign
 #: bytes of features in use at a time; the same amount is prefetched
 CHUNK_BYTES = 32 << 20
 #: when many ranges are loaded from an object store: bytes of one request, and number of requests at a time
@@ -46,7 +50,11 @@ class ShardedDesign:
         self._starts = list(running((shard.rows for shard in manifest.shards), initial=0))
         self._entries = list(running((shard.stored for shard in manifest.shards), initial=0))
         self._dense = manifest.layout == "dense"
-        self._kind = manifest.dtype
+        self._kind, self._typed = manifest.stored_dtype, manifest.typed
+        narrow = manifest.typed(np.empty((0, manifest.n_features), self._kind))
+        #: what codes mean, and the rows that are multiplied at a time, as in memory
+        self._block = BLOCK if narrow is None else block_rows(manifest.n_features)
+        self._narrow = narrow is not None
         #: rows already checked, so that only the first pass over a shard pays for the check
         self._known = Known()
         self.shape: tuple[int, int] = (manifest.rows, manifest.n_features)
@@ -68,14 +76,19 @@ class ShardedDesign:
                 f"out has {out.shape[0]} rows for {self.shape[1]} features, coef {len(coef)} for {hi - lo}."
             )
         spans = [(a, b) for a, b in self._plan(lo, hi) if coef[a - lo : b - lo].any()]
-        if self._dense and coef.ndim == 2:
+        if self._dense and coef.ndim == 2 and not self._narrow:
             self._accumulate_blocks(coef, lo, spans, out)
             return
         for first, last, chunk in self._walk(spans):
             chunk.accumulate(coef[first - lo : last - lo], 0, last - first, out)
 
     def block(self, lo: int, hi: int) -> DenseDesign | CSRDesign:
-        """A copy of the rows ``lo .. hi-1`` in memory."""
+        """A copy of the rows ``lo .. hi-1`` in memory; those in a narrow type are converted."""
+        rows = self.stored(lo, hi)
+        return rows.block(0, hi - lo) if isinstance(rows, TypedDesign) else rows
+
+    def stored(self, lo: int, hi: int) -> InMemory:
+        """A copy of the rows ``lo .. hi-1`` in memory, in their type."""
         with self._storage.reader() as files:
             parts = [self._read(files, piece) for piece in pieces(self._starts, lo, hi)]
             return self._joined(parts, copy=True)
@@ -103,18 +116,18 @@ class ShardedDesign:
 
         return [cut(lo, hi) for lo, hi in ranges]
 
-    def take(self, rows: IntArray) -> DenseDesign | CSRDesign:
+    def take(self, rows: IntArray) -> InMemory:
         """See :class:`~maxmargin.data.design.TakingDesign`. Of every shard the rows are read in order."""
         order = np.argsort(rows, kind="stable")
         ascending = np.asarray(rows, dtype=np.int64)[order]
         bounds = np.searchsorted(ascending, self._starts)
-        parts: list[DenseDesign | CSRDesign] = []
+        parts: list[InMemory] = []
         for k, (a, b) in enumerate(pairwise(bounds.tolist())):
             if a < b:
                 first, last = int(ascending[a]), int(ascending[b - 1]) + 1
                 here = (k, first - self._starts[k], last - self._starts[k])
                 whole = self._joined([self._read(self._storage, here, content=False)], copy=False)
-                part = whole.take(ascending[a:b] - first)
+                part = self._joined([_taken(whole, ascending[a:b] - first)], copy=False)
                 if not self._known.covers(*here):  # check these rows only; others are not read
                     self._check_content(k, _arrays(part), ascending[a:b] - self._starts[k])
                 parts.append(part)
@@ -150,7 +163,7 @@ class ShardedDesign:
                 first, least = begin + at, int(pointers[-1])
         return self._starts[k] + first
 
-    def chunks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
+    def chunks(self, lo: int, hi: int) -> Iterator[tuple[int, int, InMemory]]:
         """Iterate over ``(first, last, rows)``; each chunk is prefetched while the previous one is in use.
         The rows are read-only views of the files, valid as long as they are referenced."""
         return self._walk(self._plan(lo, hi))
@@ -177,8 +190,8 @@ class ShardedDesign:
             out += rows[:filled].T @ coef[which[:filled]]
 
     def _plan(self, lo: int, hi: int) -> list[tuple[int, int]]:
-        """Chunks of the rows ``lo .. hi-1``: each begins a multiple of ``BLOCK`` after ``lo`` and lies in one
-        shard, or is a single block."""
+        """Chunks of the rows ``lo .. hi-1``: each begins a multiple of ``_block`` after ``lo`` and lies in
+        one shard, or is a single block."""
         if not 0 <= lo <= hi <= self.shape[0]:
             raise ValueError(f"rows {lo} .. {hi} are out of range: there are {self.shape[0]}.")
         spans: list[tuple[int, int]] = []
@@ -187,9 +200,9 @@ class ShardedDesign:
             a = max(a, spans[-1][1] if spans else lo)
             while a < end:
                 b = min(end, a + self._chunk_rows(k))
-                if b == end < hi and (b - lo) % BLOCK:
-                    whole = a + (b - a) // BLOCK * BLOCK
-                    b = whole if whole > a else min(hi, a + BLOCK)
+                if b == end < hi and (b - lo) % self._block:
+                    whole = a + (b - a) // self._block * self._block
+                    b = whole if whole > a else min(hi, a + self._block)
                 spans.append((a, b))
                 a = b
         return spans
@@ -201,11 +214,9 @@ class ShardedDesign:
     def _chunk_rows(self, k: int) -> int:
         shard = self._shards[k]
         rows = int(CHUNK_BYTES * shard.rows / max(1, _feature_bytes(shard)))
-        return max(BLOCK, rows // BLOCK * BLOCK)
+        return max(self._block, rows // self._block * self._block)
 
-    def _walk(
-        self, spans: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[int, int, DenseDesign | CSRDesign]]:
+    def _walk(self, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, InMemory]]:
         with self._storage.reader() as files:
             if all(self._is_near(files, span) for span in spans):
                 yield from (self._chunk(files, span) for span in spans)
@@ -225,7 +236,7 @@ class ShardedDesign:
 
     def _chunk(
         self, files: Sections, span: tuple[int, int], wait: bool = False
-    ) -> tuple[int, int, DenseDesign | CSRDesign]:
+    ) -> tuple[int, int, InMemory]:
         """The rows of a span; with ``wait`` after they are in memory."""
         parts = [self._read(files, piece) for piece in pieces(self._starts, *span)]
         for section in chain.from_iterable(parts) if wait else ():
@@ -256,6 +267,12 @@ class ShardedDesign:
             return f"row {self._starts[k] + int(rows[i])}"
 
         try:
+            typed = self._typed(arrays[0]) if self._narrow else None
+            if typed is not None:
+                check_finite(
+                    typed, self._starts[k] + int(rows[0]) if len(rows) else 0, name("features")
+                )
+                return
             if self._dense:
                 check_dense(arrays[0], name("features"), row)
                 return
@@ -296,11 +313,13 @@ class ShardedDesign:
             section("data", begin, end),
         )
 
-    def _joined(self, parts: list[tuple[AnyArray, ...]], copy: bool) -> DenseDesign | CSRDesign:
+    def _joined(self, parts: list[tuple[AnyArray, ...]], copy: bool) -> InMemory:
         if self._dense:
             matrices = [part[0] for part in parts] or [np.empty((0, self.shape[1]), self._kind)]
             whole = len(matrices) == 1 and not copy
-            return DenseDesign(writable(matrices[0]) if whole else np.concatenate(matrices))
+            rows = writable(matrices[0]) if whole else np.concatenate(matrices)
+            typed = self._typed(rows) if self._narrow else None
+            return DenseDesign(rows) if typed is None else TypedDesign(typed)
         if not parts:
             return CSRDesign(sp.csr_matrix((0, self.shape[1]), dtype=self._kind))
         if len(parts) == 1 and not copy:
@@ -336,7 +355,16 @@ def ascends(pointers: AnyArray, first: int, stored: int) -> bool:
     return bool((pointers[1:] >= pointers[:-1]).all())
 
 
-def _arrays(design: DenseDesign | CSRDesign) -> tuple[AnyArray, ...]:
+def _taken(design: InMemory, rows: IntArray) -> tuple[AnyArray, ...]:
+    """The arrays of some rows, which are copied."""
+    if isinstance(design, TypedDesign):
+        return (design.rows.codes[rows],)
+    return _arrays(design.take(rows))
+
+
+def _arrays(design: InMemory) -> tuple[AnyArray, ...]:
+    if isinstance(design, TypedDesign):
+        return (design.rows.codes,)
     if isinstance(design, DenseDesign):
         return (design.X,)
     return design.indptr, design.indices, design.data

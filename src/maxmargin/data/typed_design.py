@@ -29,6 +29,10 @@ class TypedDesign:
         self._exact: Any = np.float32 if rows.scale is None else np.float64
         self.shape: tuple[int, int] = (len(rows if order is None else order), rows.shape[1])
         self.nnz = self.shape[0] * self.shape[1]
+        #: the codes themselves: without an offset, products multiply the weights by the scale
+        self._codes: TypedDesign | None = None
+        if rows.scale is not None and not np.any(rows.offset):
+            self._codes = TypedDesign(TypedRows(rows.codes, rows.kind), order)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -45,19 +49,35 @@ class TypedDesign:
         out = np.empty(some.shape, dtype) if out is None else out[: len(some)]
         return widen(some, out)
 
-    def dot(self, W: Array, lo: int, hi: int) -> Array:
-        """See :class:`~maxmargin.data.design.Design`."""
-        out = np.empty((hi - lo, *W.shape[1:]))
+    def dot(self, W: Array, lo: int, hi: int, out: Array | None = None) -> Array:
+        """See :class:`~maxmargin.data.design.Design`; ``out`` is an optional array for the scores."""
+        if self._codes is not None:
+            return self._codes.dot(self._scaled(W), lo, hi, out)
+        out = np.empty((hi - lo, *W.shape[1:])) if out is None else out
         for first, last, block in self._blocks(lo, hi):
             block.dot(W, 0, last - first, out[first - lo : last - lo])
         return out
 
     def accumulate(self, coef: Array, lo: int, hi: int, out: Array) -> None:
         """See :class:`~maxmargin.data.design.Design`."""
-        for first, last, block in self._blocks(lo, hi):
+        codes = self if self._codes is None else self._codes
+        for first, last, block in codes._blocks(lo, hi):
             some = coef[first - lo : last - lo]
-            if some.any():
+            if not some.any():
+                continue
+            if self._codes is None:
                 block.accumulate(some, 0, last - first, out)
+            else:  # block by block, so that it does not depend on the ranges that a caller adds up
+                total = np.zeros_like(out)
+                block.accumulate(some, 0, last - first, total)
+                out += self._scaled(total)
+
+    def _scaled(self, W: Array) -> Array:
+        """One row per column of X, times its scale."""
+        scale = self.rows.scale
+        assert scale is not None
+        scaled: Array = W * (scale if scale.ndim == 0 or W.ndim == 1 else scale[:, None])
+        return scaled
 
     def block(self, lo: int, hi: int) -> DenseDesign:
         """The rows ``lo .. hi-1``, converted."""
@@ -85,12 +105,17 @@ class TypedDesign:
         return largest
 
     def _blocks(self, lo: int, hi: int) -> Iterator[tuple[int, int, DenseDesign]]:
-        height = max(16, ENTRIES // max(1, self.shape[1]))
+        height = block_rows(self.shape[1])
         scratch = np.empty((min(height, hi - lo), self.shape[1]), self._exact)
         for first in range(lo, hi, height):
             last = min(hi, first + height)
             rows = self.entries(slice(first, last), self._exact, scratch)
             yield first, last, DenseDesign(rows)
+
+
+def block_rows(columns: int) -> int:
+    """Number of rows of a block."""
+    return max(16, ENTRIES // max(1, columns))
 
 
 def by_blocks(X: Any) -> Any:

@@ -191,6 +191,18 @@ def typed_rows(X: Any) -> TypedRows | None:
     return TypedRows(X, X.dtype.name) if X.dtype.name in KINDS else None
 
 
+def as_array(rows: TypedRows) -> Any:
+    """The array that these rows are views of, in the type of ml_dtypes for bfloat16 if it is installed; rows
+    with a scale unchanged."""
+    if rows.kind == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            return rows
+        return rows.codes.view(ml_dtypes.bfloat16)
+    return rows if isinstance(rows, Quantized) else rows.codes
+
+
 def _of_tensor(X: Any, torch: Any) -> Any:
     """The array that shares the memory of a tensor, or the rows of one in bfloat16."""
     if X.device.type != "cpu":

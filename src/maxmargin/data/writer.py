@@ -21,8 +21,10 @@ from maxmargin.core.matrices import AnyArray
 from maxmargin.data.batches import CheckedBatch, about, uniform
 from maxmargin.data.labels import LabelBook
 from maxmargin.data.manifest import (
+    BFLOAT16,
     NAME,
     OURS,
+    Codes,
     ColumnFile,
     Manifest,
     SectionSums,
@@ -32,6 +34,7 @@ from maxmargin.data.manifest import (
     decode,
 )
 from maxmargin.data.storage import Storage
+from maxmargin.data.typed_rows import TypedRows
 
 #: bytes of features after which a shard ends
 SHARD_BYTES = 128 << 20
@@ -161,7 +164,10 @@ class Writer:
         self._shards: list[Shard] = []
         self._open: OpenShard | None = None
         self._layout = base.layout if base else ""
-        self._dtype = np.dtype(base.dtype) if base else np.dtype(np.float64)
+        #: the type of the features in the manifest, that of the numbers in files, and what codes stand for
+        self._kind = base.dtype if base else ""
+        self._dtype = np.dtype(base.stored_dtype) if base else np.dtype(np.float64)
+        self._codes = base.codes if base else None
         self._width = base.n_features if base else 0
         self._names = base.feature_names if base else None
         self._largest = base.largest_square if base else 0.0
@@ -243,8 +249,13 @@ class Writer:
             batch.lengths is not None,
             (batch.weight is not None, batch.group is not None),
         )
+        kind, codes = X.dtype.newbyteorder("<").str, None
+        if isinstance(X, TypedRows):
+            kind = X.kind if X.kind == BFLOAT16 else kind
+            codes = Codes.of(X)
         if not self._layout:
             self._layout, self._dtype, self._width = layout, X.dtype, X.shape[1]
+            self._kind, self._codes = kind, codes
             self._names, self._ragged, self._parts = batch.names, ragged, parts
         if layout != self._layout:
             raise ValueError(f"X is {layout}, but previous batches are {self._layout}.")
@@ -252,10 +263,17 @@ class Writer:
             raise ValueError("a data set cannot mix sequences and independent samples.")
         if parts != self._parts:
             raise ValueError("weight and group must be given with every batch or with none.")
-        if X.dtype != self._dtype:
+        if kind != self._kind:
+            own, theirs = (
+                name if name == BFLOAT16 else np.dtype(name) for name in (kind, self._kind)
+            )
             raise ValueError(
-                f"X has type {X.dtype}, but previous batches have {self._dtype}: cast it, or pass "
-                "dtype= to write."
+                f"X has type {own}, but previous batches have {theirs}: cast it, or pass dtype= to write."
+            )
+        if codes != self._codes:
+            raise ValueError(
+                "the scale or offset of X differs from that of previous batches: codes of one data set have "
+                "the same meaning in all rows."
             )
         if layout == "dense" and X.shape[1] != self._width:
             raise ValueError(
@@ -283,7 +301,8 @@ class Writer:
             self._open = OpenShard(self._storage, prefix, len(self._book), index)
         shard, lo, hi = self._open, int(rows[first]), int(rows[last])
         if self._layout == "dense":
-            shard.add("features", batch.X[lo:hi], self._dtype)
+            rows = batch.X[lo:hi]
+            shard.add("features", getattr(rows, "codes", rows), self._dtype)
             shard.stored += (hi - lo) * self._width
         else:
             X, begin, end = batch.X, int(batch.X.indptr[lo]), int(batch.X.indptr[hi])
@@ -314,7 +333,7 @@ class Writer:
         return Manifest(
             layout=self._layout,
             ragged=self._ragged,
-            dtype=self._dtype.newbyteorder("<").str,
+            dtype=self._kind,
             rows=sum(shard.rows for shard in shards),
             sequences=sum(shard.sequences for shard in shards),
             n_features=self._width,
@@ -324,4 +343,5 @@ class Writer:
             labels=self._book.summary(),
             generation=self._generation,
             shards=shards,
+            codes=self._codes,
         )
