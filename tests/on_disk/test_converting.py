@@ -147,11 +147,13 @@ def test_wrong_lists_are_refused(tmp_path):
     for columns, text in [
         ({"i": [[0, 1]], "v": [[1.0]]}, "differ in length"),
         ({"i": [[-1]], "v": [[1.0]]}, "a negative index"),
-        ({"i": [[0]], "v": [[1.0]], "w": [[1.0]]}, "two columns of lists"),
-        ({"i": [[0]], "v": [1.0]}, "has type double, and others have lists"),
-        ({"i": [[0.5]], "v": [[1.0]]}, "two columns of lists"),
-        ({"i": [None, [0]], "v": [[], [1.0]]}, "missing lists"),
-        ({"i": [[0, None]], "v": [[1.0, 2.0]]}, "missing values"),
+        (
+            {"i": [[0], [1, 2]], "v": [1.0, 2.0]},
+            "a list of 2 numbers in row 1, and of 1 in rows before",
+        ),
+        ({"i": [[0.5], []], "v": [[1.0], [2.0]]}, "a list of 0 numbers in row 1"),
+        ({"i": [[1], None], "v": [[1.0], []]}, "missing lists, the first in row 1"),
+        ({"i": [[0], [1, None]], "v": [[1.0], [1.0, 2.0]]}, "missing values, the first in row 1"),
         ({"i": [["a"]], "v": [[1.0]]}, "expected numbers"),
     ]:
         pq.write_table(pa.table(columns), path)

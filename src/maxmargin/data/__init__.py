@@ -4,7 +4,7 @@ from maxmargin.data.columns import LazyColumn
 from maxmargin.data.conversion import convert
 from maxmargin.data.dataset import Dataset, open
 from maxmargin.data.design import CSRDesign, DenseDesign, Design, as_design, is_design, shard_bounds
-from maxmargin.data.formats.parquet import read_parquet
+from maxmargin.data.formats.parquet import read_arrow, read_parquet
 from maxmargin.data.formats.svmlight import read_svmlight
 from maxmargin.data.kernel_design import KernelDesign
 from maxmargin.data.kmers import KmerDesign
@@ -35,6 +35,7 @@ __all__ = [
     "hstack",
     "is_design",
     "open",
+    "read_arrow",
     "read_conll",
     "read_parquet",
     "read_svmlight",

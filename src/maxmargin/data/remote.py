@@ -40,7 +40,7 @@ LOG = logging.getLogger("maxmargin.data")
 LOCK = "writer.lock"
 
 
-def _filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+def filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path in it."""
     try:
         import fsspec
@@ -74,14 +74,14 @@ def require_no_keys(url: str, storage_options: dict[str, Any] | None) -> None:
 
 def opened(url: str) -> IO[bytes]:
     """Open a URL for reading."""
-    files, path = _filesystem(url, {})
+    files, path = filesystem(url, {})
     file: IO[bytes] = files.open(path, "rb")
     return file
 
 
 def identity(url: str) -> tuple[int, str]:
     """The size of a file, and a mark that changes with its content, as far as the store tells."""
-    files, path = _filesystem(url, {})
+    files, path = filesystem(url, {})
     entry = files.info(path)
     marks = (entry.get(name) for name in ("ETag", "etag", "mtime", "LastModified", "updated"))
     return int(entry["size"]), str(next((mark for mark in marks if mark), ""))
@@ -96,7 +96,7 @@ class RemoteStorage:
     depth = 3
 
     def __init__(self, url: str, options: dict[str, Any], shards: tuple[Shard, ...] = ()) -> None:
-        self._files, self._prefix = _filesystem(url, options)
+        self._files, self._prefix = filesystem(url, options)
         self._url, self._options, self._shards = url.rstrip("/"), options, shards
         files = (file for shard in shards for file in shard.files.values())
         self._sums = {file.name: (bytes.fromhex(file.sections), file.bytes) for file in files}

@@ -152,11 +152,14 @@ def parquet_arguments(path: str, options: ReaderOptions) -> tuple[ReaderOptions,
 
 def csv_batches(path: str, options: ReaderOptions) -> tuple[ReaderOptions, Batches]:
     """The batches of a CSV file, and the options with what was found out."""
-    from maxmargin.data.formats.parquet import batch_of
+    from maxmargin.data.formats.parquet import BatchReader
 
     names, table = _csv_file(path, options)
     options, roles = _columns(options, names, path)
-    return options, _advised(path, (batch_of(batch, *roles) for batch in table if batch.num_rows))
+    features, *special = roles
+    reader = BatchReader(*special)
+    batches = (reader.batch_of(batch, features) for batch in table if batch.num_rows)
+    return options, _advised(path, batches)
 
 
 def _csv_file(path: str, options: ReaderOptions) -> tuple[list[str], Iterator[Any]]:
