@@ -197,7 +197,7 @@ class BatchReader:
                 [name] if part.ndim == 1 else [f"{name}_{k}" for k in range(part.shape[1])]
             )
         ]
-        return Features(titles, [part.reshape(len(part), -1) for part in parts])
+        return Features(titles, parts)
 
     def _sparse(self, names: list[str], places: Lists, values: Lists) -> sp.csr_matrix:
         differ = places.lengths != values.lengths
@@ -281,7 +281,7 @@ def arrow_dataset(
 
 
 class Features:
-    """The part of a data frame that :func:`write` uses: names and values."""
+    """The part of a data frame that :func:`write` uses: names, and values of one or several columns."""
 
     def __init__(self, names: list[str], values: list[AnyArray]) -> None:
         self.columns, self._values = names, values
@@ -291,7 +291,10 @@ class Features:
         kinds = {values.dtype for values in self._values}
         keep = len(kinds) == 1 and next(iter(kinds)).name in (*KINDS, "float32")
         kind = next(iter(kinds)) if keep else np.dtype(np.float64)
-        return np.concatenate([values.astype(kind, copy=False) for values in self._values], axis=1)
+        n = len(self._values[0])
+        return np.concatenate(
+            [v.astype(kind, copy=False).reshape(n, -1) for v in self._values], axis=1
+        )
 
 
 def _numbers(column: Any, name: str) -> AnyArray:
