@@ -48,7 +48,7 @@ def test_plain_working_sets_pass():
 
 def one_call_more(sets, order, skip_below):
     stats = sets.stream(order, skip_below)
-    return SweepStats(stats.oracle_calls + 1, stats.gap, stats.new_planes)
+    return SweepStats(stats.oracle_calls + 1, stats.gap_estimate, stats.new_planes)
 
 
 def drops_everything(sets, age):

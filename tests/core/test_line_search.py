@@ -6,23 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin.core import line_search
-from maxmargin.core.contract.requests import Breakpoints, Slopes
 from maxmargin.losses import CrammerSinger, FBeta, Hinge, RocAuc, ScoreLoss
 from maxmargin.risks import ScoreRisk
-
-
-def run(steps):
-    answer = None
-    try:
-        while True:
-            request = steps.send(answer)
-            match request:
-                case Slopes(a, b, ts):
-                    answer = a.slopes(b, ts)
-                case Breakpoints(a, b, lo, hi, limit):
-                    answer = a.breakpoints(b, lo, hi, limit)
-    except StopIteration as stop:
-        return stop.value
 
 
 def problem(seed, n, d, classes):
@@ -39,7 +24,7 @@ def problem(seed, n, d, classes):
 def search(risk, a, b, C, guess=1.0):
     d = b - a
     ea, eb = risk.evaluate(a), risk.evaluate(b)
-    k = run(line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess))
+    k = line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess)
     return k, lambda t: 0.5 * np.sum((a + t * d) ** 2) + C * risk.evaluate(a + t * d).value
 
 
@@ -131,10 +116,10 @@ def test_dear_slopes_are_few_and_end_where_f_is_level_or_turns(seed, log_c, gues
             asked.extend(ts)
             return ea.slopes(other, ts)
 
-    k = run(line_search.minimize_on_line(Counting(), eb, d @ d, a @ d, C, guess, expensive=True))
+    k = line_search.minimize_on_line(Counting(), eb, d @ d, a @ d, C, guess, expensive=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_search, "EFFORT", 1e-9)
-        exact = run(line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess))
+        exact = line_search.minimize_on_line(ea, eb, d @ d, a @ d, C, guess)
     first, there = d @ d * np.array([0.0, k]) + a @ d + C * ea.slopes(eb, np.array([0.0, k]))
     assert (k == 0.0) == (first >= 0.0)
     level = abs(there) <= -0.1 * first * (1 + 1e-9)

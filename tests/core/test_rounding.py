@@ -9,7 +9,7 @@ import pytest
 
 from maxmargin.core import SquaredNorm
 from maxmargin.core.bundle_solution import DualPoint
-from maxmargin.core.rounding import AROUND, UNIT, Attained, Scale, correction, gamma, level
+from maxmargin.core.rounding import AROUND, UNIT, Scale, UpperBound, correction, gamma, level
 
 
 def test_short_sums_are_proven_and_long_ones_grow_with_the_square_root() -> None:
@@ -35,7 +35,7 @@ def test_scales_are_added_and_bound_errors() -> None:
 
 
 def test_attained_values_say_what_is_negligible() -> None:
-    assert Attained.by(-4.0, 10).negligible == 4.0 * max(1e-10, level(10))
+    assert UpperBound.by(-4.0, 10).negligible == 4.0 * max(1e-10, level(10))
 
 
 def exactly(point: DualPoint) -> Fraction:
@@ -61,7 +61,7 @@ def test_no_dual_value_is_above_that_of_exact_arithmetic() -> None:
         u = planes.T @ alpha
         plain = point.base + float(offsets @ alpha) - 0.5 * float(u @ u)
         above += Fraction(plain) > exactly(point)
-        value = point.value(SquaredNorm(), d, Attained(float(alpha.sum())))
+        value = point.value(SquaredNorm(), d, UpperBound(float(alpha.sum())))
         assert Fraction(value) <= exactly(point)
     assert above > 50  # without the correction
 
@@ -72,7 +72,7 @@ def test_every_part_of_a_dual_value_pays_for_its_rounding() -> None:
 
     def lost(error: float, offset: float, upper: float, negligible: float = 0.0) -> float:
         point = DualPoint(planes, np.array([offset]), alpha, 0.0, error)
-        return offset - 2.0 - point.value(SquaredNorm(), 1, Attained(upper, negligible))
+        return offset - 2.0 - point.value(SquaredNorm(), 1, UpperBound(upper, negligible))
 
     # the error of the planes counts 1 + radius times; the radius is |w| = 2 if no smaller F is known
     assert lost(1.0, 1.0, 8.0) == 8.0
@@ -90,7 +90,7 @@ def test_every_part_of_a_dual_value_pays_for_its_rounding() -> None:
 def test_free_coordinates_pay_their_bound() -> None:
     point = DualPoint((np.array([2.0, 1.0]),), np.array([4.0]), np.array([1.0]), 0.0)
     omega = SquaredNorm(free=np.array([1]), free_bound=0.25)
-    assert point.value(omega, 2, Attained(8.0, np.inf)) == 4.0 - 2.0 - 0.25
+    assert point.value(omega, 2, UpperBound(8.0, np.inf)) == 4.0 - 2.0 - 0.25
 
 
 def test_an_attained_objective_bounds_free_coordinates() -> None:
@@ -99,7 +99,7 @@ def test_an_attained_objective_bounds_free_coordinates() -> None:
     assert omega.free_limit(0.5) == 0.75
     assert omega.radius(0.5) == 1.75
     point = DualPoint((np.array([2.0, 1.0]),), np.array([4.0]), np.array([1.0]), 0.0)
-    assert point.value(omega, 2, Attained(0.5, np.inf)) == 4.0 - 2.0 - 0.75
+    assert point.value(omega, 2, UpperBound(0.5, np.inf)) == 4.0 - 2.0 - 0.75
     flat = SquaredNorm().with_free(np.array([1]), near=0.25, growth=0.0, first=1.0)
     assert flat.free_limit(np.inf) == 0.25
 

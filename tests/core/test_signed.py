@@ -9,7 +9,7 @@ from tests.reference_optima.problems import solve_reduced_qp
 
 from maxmargin import minimize
 from maxmargin.core import Bundle, Cut, SquaredNorm
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import from_pairs
 from maxmargin.losses import CrammerSinger, Hinge
 from maxmargin.risks import ScoreRisk
@@ -45,7 +45,7 @@ def test_reduced_problem_is_solved(seed):
     assert (solution.w[signed] >= 0.0).all()
     model = 0.5 * solution.w @ solution.w + C * solution.model
     assert model == pytest.approx(best, rel=1e-6, abs=1e-8)
-    again = solution.dual.value(bundle.regularizer, bundle.dim, Attained(0.0))
+    again = solution.dual.value(bundle.regularizer, bundle.dim, UpperBound(0.0))
     assert again == pytest.approx(solution.lower_bound, rel=1e-9, abs=1e-12)
 
 

@@ -35,7 +35,6 @@ from maxmargin import (
     svc_path,
 )
 from maxmargin.checkpoints import UNKNOWN, Outputs, read_file, write_file
-from maxmargin.core.contract.requests import Evaluate, Report
 from maxmargin.files import container
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
@@ -386,10 +385,10 @@ class Strange:
 
     needs = Needs()
 
-    def steps(self, problem, state):
-        state.memory = "mine"
-        yield Evaluate(state.w)
-        yield Report(0, 0)
+    def run(self, session):
+        session.state.memory = "mine"
+        session.evaluate(session.state.w)
+        session.report(0, 0)
 
 
 def test_what_cannot_be_written_is_told_after_the_first_iteration(path):

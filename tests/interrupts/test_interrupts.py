@@ -26,7 +26,7 @@ from maxmargin.estimators.linear import grid_paths as _grid_runners
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
-from maxmargin.solvers import CuttingPlane, DualCoordinate, driver, minimization
+from maxmargin.solvers import CuttingPlane, DualCoordinate, minimization, session
 from maxmargin.testing import binary_objective, structured_objective
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -341,11 +341,11 @@ def test_ctrl_c_in_the_model_that_completes_labels(monkeypatch):
     S = [rng.normal(size=(4, 3)) for _ in range(20)]
     L = [list((s + rng.normal(size=s.shape)).argmax(axis=1)) for s in S]
     L[0][0] = None
-    monkeypatch.setattr(driver.Driver, "_report", raise_ctrl_c_in_a_method)
+    monkeypatch.setattr(session.Session, "report", raise_ctrl_c_in_a_method)
     error = interrupted(SequenceTagger(partial="complete").fit, S, L)
     assert error.result.stop_reason == "interrupted"
     assert "first model" in error.__notes__[-1]
 
 
-def raise_ctrl_c_in_a_method(self, *args):
+def raise_ctrl_c_in_a_method(self, *args, **kwargs):
     signal.raise_signal(signal.SIGINT)

@@ -13,7 +13,6 @@ from tests.ctrl_c import interrupted
 
 from maxmargin import KernelSVC, minimize
 from maxmargin.compiled.smo import pair_steps, single_steps
-from maxmargin.core.contract.requests import Improve
 from maxmargin.duals.kernels import blocks as kernel_duals
 from maxmargin.duals.kernels.blocks import feasible
 from maxmargin.duals.kernels.terms import KernelTerms
@@ -22,7 +21,7 @@ from maxmargin.kernels.clusters import clusters
 from maxmargin.losses import DualTerms
 from maxmargin.risks import KernelRisk
 from maxmargin.solvers import KernelBlocks
-from maxmargin.solvers.driver import Driver
+from maxmargin.solvers.session import Session
 
 #: bytes with which blocks have 280 rows
 LITTLE = 2**20
@@ -239,14 +238,13 @@ def test_the_time_is_looked_at_inside_a_block_and_between_clusters(monkeypatch, 
     assert steps[1] <= 100  # of one cluster and of one block
 
 
-def test_the_driver_lends_its_clock():
+def test_the_session_lends_its_clock():
     X, y = rows(300)
     risk = KernelRisk(RBF(0.3), X, y)
     options = {"solver": KernelBlocks(), "regularizer": risk.norm}
     for limit, late in ((None, False), (1e9, False), (1e-9, True)):
         duals = risk.block_duals(1.0)
-        driver = Driver(risk, None, None, None, limit, ())
-        driver._answer(Improve(duals, 0))
+        Session(risk, None, None, max_seconds=limit).improve(duals, 0)
         assert duals.late() is late
     assert minimize(risk, 1.0, max_seconds=1e9, **options).stop_reason == "gap"
 

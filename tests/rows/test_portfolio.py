@@ -15,7 +15,8 @@ from maxmargin.duals.choice import METHODS
 from maxmargin.losses import Hinge, ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane, DualCoordinate, Newton, RelativeGap
-from maxmargin.solvers.row_ascent import Coordinates, Outlook
+from maxmargin.solvers.base import GapForecast
+from maxmargin.solvers.row_ascent import Coordinates
 from maxmargin.testing import binary_objective
 
 
@@ -212,13 +213,13 @@ def test_stages_rise_evenly_to_the_C_asked_for():
     assert Coordinates().stages(0.5, 1.0) == [0.5]
 
 
-def test_the_outlook_extrapolates_the_fall_of_the_gap():
-    outlook = Outlook()
+def test_the_forecast_extrapolates_the_fall_of_the_gap():
+    outlook = GapForecast()
     for work in range(1, 9):
         left = outlook.remaining(float(work), 10.0 ** -(work / 4.0), 1e-4)
     assert left == pytest.approx(8.0, rel=1e-6)  # 2 decades fell in 8 units: 2 more need 8
     assert outlook.remaining(9.0, 1e-5, 1e-4) == 0.0
-    stuck = Outlook()
+    stuck = GapForecast()
     assert [stuck.remaining(float(k), 1.0, 1e-3) for k in range(1, 6)][-1] == np.inf
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from maxmargin.callbacks.cells import CellRecord
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stopping import StoppingRule
-from maxmargin.solvers.base import Outlook
+from maxmargin.solvers.base import GapForecast
 
 #: seconds between two lines in a file or a log
 INTERVAL = 10.0
@@ -38,7 +38,7 @@ class FitProgress:
         """A problem of the fit begins: the name of the fit, the number of the problem, and when it stops."""
         self._label, self._rule, self._seconds = label, rule, seconds
         self._problem = f"problem {number + 1}" if number else ""
-        self._outlook, self._left = Outlook(), nan
+        self._forecast, self._left = GapForecast(), nan
 
     def start(self) -> None:
         """A fit begins."""
@@ -63,7 +63,7 @@ class FitProgress:
         if self._rule is None or not isfinite(record.gap) or record.objective == 0.0:
             return nan
         goal = self._rule.allowed_gap(record.objective, record.C) / abs(record.objective)
-        left = self._outlook.remaining(record.elapsed, record.gap, goal)
+        left = self._forecast.remaining(record.elapsed, record.gap, goal)
         if left > FAR * record.elapsed:  # the gap stands still, which need not last
             return nan
         return left if left > 0.0 or record.gap <= goal else nan

@@ -45,7 +45,7 @@ from maxmargin.core.dense_qp import DenseSolution, solve_planes
 from maxmargin.core.nonnegative import SignedPart
 from maxmargin.core.qp import SimplexQP
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, correction
+from maxmargin.core.rounding import UpperBound, correction
 from maxmargin.core.vectors import Array, IntArray, SparseVector, Vector, combine, dot, entries
 
 MAX_MULTIPLIER_ROUNDS = 60
@@ -285,7 +285,7 @@ class Bundle:
         self,
         C: float,
         tol: float = 0.0,
-        attained: Attained | None = None,
+        attained: UpperBound | None = None,
         *,
         precise: bool = False,
     ) -> BundleSolution:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, correction, gamma
+from maxmargin.core.rounding import UpperBound, correction, gamma
 from maxmargin.core.vectors import Array, Vector, combine, norm
 
 
@@ -33,7 +33,7 @@ class DualPoint:
     error: float = 0.0
     """Bound on the planes' rounding errors, weighted by the multipliers."""
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """Compute the lower bound from the planes alone."""
         u = -combine(self.alpha, self.planes, dim)
         w = regularizer.primal(u)

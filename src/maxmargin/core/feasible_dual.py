@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import UpperBound
 
 
 class FeasibleDual(Protocol):
     """A feasible dual point that can recompute its own value."""
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """A lower bound of F(w*), reduced by a bound on the rounding error unless that is negligible."""

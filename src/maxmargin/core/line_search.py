@@ -19,13 +19,10 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
 
 from maxmargin.core.contract.evaluation import LineEvaluation
-from maxmargin.core.contract.requests import Breakpoints, Request, Slopes
+from maxmargin.core.contract.finite import require_numbers
 from maxmargin.core.vectors import Array
 
 #: maximum number of kinks to collect
@@ -55,14 +52,13 @@ def minimize_on_line(
     guess: float,
     *,
     expensive: bool = False,
-) -> Generator[Request, Any, float]:
-    """The step k >= 0 that minimizes f, found by requests for :class:`Slopes` and :class:`Breakpoints`. If
-    slopes are ``expensive``: an approximate minimizer, from few of them."""
+) -> float:
+    """The step k >= 0 that minimizes f. If slopes are ``expensive``: an approximate minimizer, from few of
+    them."""
     if expensive:
-        step: float = yield from _with_few_slopes(a, b, quadratic, linear, C, guess)
-        return step
+        return _with_few_slopes(a, b, quadratic, linear, C, guess)
     ts = np.concatenate([[0.0], guess * SPREAD])
-    slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
+    slopes: Array = quadratic * ts + linear + C * _slopes(a, b, ts)
     slope_lo = float(slopes[0])
     if slope_lo >= 0.0:
         return 0.0
@@ -77,9 +73,10 @@ def minimize_on_line(
                 gained -= slope * (t - lo)
                 lo, slope_lo = t, slope
         if not np.isfinite(hi):  # only unpenalized coordinates change
-            hi = yield from _end(a, b, linear, C, max(lo, guess, 1.0))
-        kinks = yield Breakpoints(a, b, lo, hi, LIMIT)
+            hi = _end(a, b, linear, C, max(lo, guess, 1.0))
+        kinks = a.breakpoints(b, lo, hi, LIMIT)
         if kinks is not None:
+            require_numbers(place_of_a_kink=kinks[0], size_of_a_kink=kinks[1])
             return _crossing(lo, hi, slope_lo, quadratic, C, *kinks)
         if hi - lo <= 1e-14 * hi:
             return hi
@@ -87,13 +84,13 @@ def minimize_on_line(
         if (hi - lo) * max(-slope_lo, slope_hi) <= EFFORT * gained:
             return lo + (hi - lo) * slope_lo / (slope_lo - slope_hi)
         ts = _trials(lo, hi, slope_lo, slope_hi)
-        slopes = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
+        slopes = quadratic * ts + linear + C * _slopes(a, b, ts)
     return hi
 
 
 def _with_few_slopes(
     a: LineEvaluation, b: LineEvaluation, quadratic: float, linear: float, C: float, guess: float
-) -> Generator[Request, Any, float]:
+) -> float:
     """A step where f is nearly flat, or next to the kink where f' changes sign. f may be larger there than
     at 0: the caller evaluates F before moving.
 
@@ -103,7 +100,7 @@ def _with_few_slopes(
     same, except for F1, where it is up to twice as large.
     """
     ts = np.array([0.0, guess])
-    slopes: Array = quadratic * ts + linear + C * (yield Slopes(a, b, ts))
+    slopes: Array = quadratic * ts + linear + C * _slopes(a, b, ts)
     first, t, slope = float(slopes[0]), guess, float(slopes[1])
     if first >= 0.0:
         return 0.0
@@ -128,17 +125,21 @@ def _with_few_slopes(
             t = float(np.sqrt(lo * hi)) if lo > 0.0 else 0.3 * hi
         width = hi - lo
         at = np.array([t])
-        slope = float((quadratic * at + linear + C * (yield Slopes(a, b, at)))[0])
+        slope = float((quadratic * at + linear + C * _slopes(a, b, at))[0])
     return lo if lo > 0.0 else hi
 
 
-def _end(
-    a: LineEvaluation, b: LineEvaluation, linear: float, C: float, hi: float
-) -> Generator[Request, Any, float]:
+def _slopes(a: LineEvaluation, b: LineEvaluation, ts: Array) -> Array:
+    slopes = a.slopes(b, ts)
+    require_numbers(slope=slopes)
+    return slopes
+
+
+def _end(a: LineEvaluation, b: LineEvaluation, linear: float, C: float, hi: float) -> float:
     """A step beyond the minimizer; it exists because R >= 0 cannot decrease forever."""
     for _ in range(MAX_DOUBLINGS):
         hi *= 4.0
-        end: Array = yield Slopes(a, b, np.array([hi]))
+        end: Array = _slopes(a, b, np.array([hi]))
         if linear + C * float(end[0]) >= 0.0:
             break
     return hi

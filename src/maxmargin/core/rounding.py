@@ -95,13 +95,13 @@ class Scale:
         return unit * (self.offset + self.plane * (radius + unit * self.plane))
 
 
-class Attained(NamedTuple):
+class UpperBound(NamedTuple):
     """An attained value of F, and the size of error that is negligible relative to it."""
 
     upper: float
     negligible: float = 0.0
 
     @classmethod
-    def by(cls, upper: float, n: int) -> Attained:
+    def by(cls, upper: float, n: int) -> UpperBound:
         """Use the error that is negligible for ``n`` rows."""
         return cls(upper, negligible_fraction(n) * abs(upper))

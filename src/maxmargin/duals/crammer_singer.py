@@ -87,7 +87,7 @@ class ClassCoordinates:
         self._costliest: IntArray = demands.argmax(axis=1)
         self._alpha[self._visited, y[self._visited]] = self._caps[self._visited]
         self._alpha[still, self._costliest] = self._caps[still]
-        self.scale = 1.0 / max(float(square[self._members].mean()), 1e-300)
+        self.easy_C = 1.0 / max(float(square[self._members].mean()), 1e-300)
         self._block = BLOCK if rows.dim <= SMALL else 1
         # the weights of a class are neighbors if rows are dense, and those of a feature if they are sparse
         dense, K = indices is None, rows.n_columns

@@ -84,13 +84,13 @@ class NewtonDuals(ABC):
         return float(np.vdot(alpha, self._demand))
 
     @property
-    def scale(self) -> float:
+    def easy_C(self) -> float:
         """See :class:`maxmargin.core.RowDuals`; not used by these methods themselves."""
         return 1.0 / max(self.products.mean_square(), 1e-300)
 
     @abstractmethod
     def improve(self, seed: int) -> SweepStats:
-        """Take one Newton step; ``stats.gap`` is F(w) - D, or infinite if steps no longer help."""
+        """Take one Newton step; ``stats.gap_estimate`` is F(w) - D, or infinite if steps no longer help."""
 
     @abstractmethod
     def start_at(self, w: Array, gap: float) -> None:

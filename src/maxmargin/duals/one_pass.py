@@ -222,8 +222,8 @@ class SupportStream:
             stats = sweeps.improve(int(rng.integers(2**62)), 1)
             self._step()
             self._credit -= stats.oracle_calls if counted else 0
-            first = stats.gap if np.isnan(first) else first
-            if stats.gap <= goal or sweeps.n_active == 0:
+            first = stats.gap_estimate if np.isnan(first) else first
+            if stats.gap_estimate <= goal or sweeps.n_active == 0:
                 break
         self._slack = sweeps.slack
         return first, sweeps.multipliers.copy(), sweeps.active.copy()

@@ -74,7 +74,7 @@ class BinaryCoordinates(DualSums):
         self._fill_state()
         self._members: IntArray = rows.indices()
         squares = self._state[self._members, row_dual.SQUARE]
-        self.scale = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
+        self.easy_C = 1.0 / max(float(squares.sum()) / max(1, len(squares)), 1e-300)
         self._start(slack)
 
     def _fill_state(self) -> None:

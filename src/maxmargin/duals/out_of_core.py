@@ -124,7 +124,7 @@ class StreamedRows:
         return self._alpha
 
     @property
-    def scale(self) -> float:
+    def easy_C(self) -> float:
         """See :class:`maxmargin.core.RowDuals`; estimated from the first run."""
         block = LoadedRows.read(self.rows, *self._runs[0]).design
         data = block.X.ravel() if isinstance(block, DenseDesign) else block.data
@@ -323,8 +323,8 @@ class StreamedRows:
         try:
             for _ in range(epochs):
                 stats = part.improve(int(rng.integers(2**62)), 1)
-                first = stats.gap if np.isnan(first) else first
-                if stats.gap <= goal or part.n_active == 0:
+                first = stats.gap_estimate if np.isnan(first) else first
+                if stats.gap_estimate <= goal or part.n_active == 0:
                     break
         finally:
             self._write_back(held, part.multipliers)

@@ -116,7 +116,7 @@ class QuasiNewton:
         return self._W.T.astype(np.float64).ravel()
 
     @property
-    def scale(self) -> float:
+    def easy_C(self) -> float:
         """See :class:`maxmargin.core.RowDuals`; not used by this method."""
         return 1.0
 
@@ -222,7 +222,7 @@ class QuasiNewton:
     # -- steps ---------------------------------------------------------------------------------------------
 
     def improve(self, seed: int) -> SweepStats:
-        """A step, or a few; ``stats.gap`` is F - D, or infinite if steps no longer help."""
+        """A step, or a few; ``stats.gap_estimate`` is F - D, or infinite if steps no longer help."""
         before, single, moved = self._upper, self._type == np.float32, True
         if self._exact is not None:
             self._W = self._W.copy()

@@ -220,7 +220,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
         super().__init__(rows, C, regularizer)
         self.n_blocks = self.layout(len(self._members))[0]  # no more than the rows have work for
         # the changes of K blocks add up, so the problem is certainly easy up to a smaller C only
-        self.scale /= self.n_blocks
+        self.easy_C /= self.n_blocks
         self._copies, self._dealt = padded(self.n_blocks, rows.dim), list[RowBlock]()
         self._begin_rounds()
 
@@ -244,7 +244,7 @@ class BlockCoordinates(BlockAscent, BinaryCoordinates):
             n_blocks, n_rounds = self.layout(self.n_active)
             if n_blocks == 1:
                 visited += self.n_active
-                gap = super().improve(seed + k, 1).gap
+                gap = super().improve(seed + k, 1).gap_estimate
                 continue
             try:
                 stats = self._epoch_of(seed + k, n_blocks, n_rounds)

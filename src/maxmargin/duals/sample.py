@@ -81,7 +81,7 @@ class Sample:
         """The minimum of F over the sample."""
         for step in range(STEPS):
             stats = self._newton.improve(step)
-            if not stats.gap > ENOUGH * self._newton.dual_estimate(self._newton.C):
+            if not stats.gap_estimate > ENOUGH * self._newton.dual_estimate(self._newton.C):
                 break
         return self._newton.w.copy()
 

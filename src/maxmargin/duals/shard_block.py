@@ -117,7 +117,7 @@ class BlockShard:
     def block_open(self, C: float, regularizer: SquaredNorm, number: int) -> Array:
         """Make the block; multipliers are zero. Sum of the squared norms of its rows, and their number."""
         block = self._block = ShardBlock(self._rows, C, regularizer, self._runs[0][0], number)
-        return np.array([block.n_active / block.scale, float(block.n_active)])
+        return np.array([block.n_active / block.easy_C, float(block.n_active)])
 
     def block_visit(self, round_: Round, w: Array, damping: Array) -> tuple[Array, Array, Array]:
         """One round."""

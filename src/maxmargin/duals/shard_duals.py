@@ -88,7 +88,7 @@ class ShardCoordinates(BlockAscent):
         total, count = engine.reduce(BlockShard.block_open, C, regularizer, self._number)
         self.n_active, self.n_support = int(count), 0
         # the changes of K blocks add up, so the problem is certainly easy up to a smaller C only
-        self.scale = 1.0 / max(float(total) / max(1.0, float(count)), 1e-300) / self.n_blocks
+        self.easy_C = 1.0 / max(float(total) / max(1.0, float(count)), 1e-300) / self.n_blocks
 
     # -- rounds ------------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ from maxmargin.estimators.scikit import CallbackSupportMixin, with_callbacks
 from maxmargin.estimators.threads import granted_jobs, limit_blas, one_blas_thread
 from maxmargin.estimators.watching import joint_observer, watchers
 from maxmargin.model_writer import write_model
-from maxmargin.solvers.base import Solver
 from maxmargin.solvers.certificate import at_point
 from maxmargin.solvers.minimization import solve
+from maxmargin.solvers.session import Solver
 
 __all__ = ["CertifiedEstimator", "with_callbacks"]
 

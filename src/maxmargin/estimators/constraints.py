@@ -30,9 +30,9 @@ from maxmargin.engines.choice import CONTRACT
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.kernels import EmpiricalMap, Nystrom
 from maxmargin.losses import ScoreLoss
-from maxmargin.solvers.base import Solver
 from maxmargin.solvers.minimization import LARGEST_C
 from maxmargin.solvers.sampled import SampledCuts
+from maxmargin.solvers.session import Solver
 
 #: the largest finite number, also for Python's integers, which have no infinity
 FINITE = sys.float_info.max
@@ -170,7 +170,7 @@ SHARED: Mapping[str, Constraint] = {
     "solver": one_of("auto")
     | Constraint(
         ("a solver object such as maxmargin.solvers.CuttingPlane(...)",),
-        lambda value: hasattr(value, "steps"),
+        lambda value: hasattr(value, "run") or callable(value),
     ),
     "max_iter": integer(0) | NO_LIMIT,
     "shrinking": BOOL,

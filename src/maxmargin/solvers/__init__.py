@@ -13,6 +13,7 @@ from maxmargin.solvers.newton import Newton
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.sampled import SampledCuts
 from maxmargin.solvers.sampled_newton import SampledNewton
+from maxmargin.solvers.session import Session
 
 __all__ = [
     "AbsoluteGap",
@@ -29,6 +30,7 @@ __all__ = [
     "RiskEpsilon",
     "SampledCuts",
     "SampledNewton",
+    "Session",
     "certify",
     "minimize",
     "minimize_latent",

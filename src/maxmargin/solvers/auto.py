@@ -31,23 +31,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from maxmargin.core.contract.requests import Steps
 from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.result import relative_gap
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import UpperBound
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.cutting_plane import CuttingPlane
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import (
     Coordinates,
+    RowMethod,
     SecondOrder,
     Stream,
-    Way,
     ascend,
     call_cost,
 )
 from maxmargin.solvers.sampled_newton import steps_of_sample
+from maxmargin.solvers.session import Session
 
 #: assumed iterations of a cutting-plane fit, and the cost of each in visits of all rows and in calls
 PLANES, PLANE_VISITS, PLANE_CALLS = 150.0, 3.3, 8.0
@@ -209,10 +209,10 @@ def _planes_serve_the_path(problem: Problem) -> bool:
     return few and problem.n_examples >= PATH_ROWS and not problem.shape.smooth
 
 
-_WAYS: dict[str, Way] = {
+_ROW_METHODS: dict[str, RowMethod] = {
     "coordinate": Coordinates(),
-    "block coordinate": Coordinates(method="block coordinate", blocks=Blocks()),
-    "quasi-newton": SecondOrder(method="quasi-newton"),
+    "block coordinate": Coordinates(name="block coordinate", blocks=Blocks()),
+    "quasi-newton": SecondOrder(name="quasi-newton"),
     "stream": Stream(Streaming()),
 }
 
@@ -243,12 +243,12 @@ class Auto:
     remote: bool = field(default=False, repr=False)
     needs: ClassVar[Needs] = Needs()
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the methods one after the other."""
-        phases = plan(problem)
+        phases = plan(session.problem)
         if self.remote and phases[0].method == "stream":
             phases = [Phase("cutting planes", float("inf"))]
-        return _run(in_blocks(problem, phases) if self.several else phases, problem, state)
+        _run(in_blocks(session.problem, phases) if self.several else phases, session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,27 +261,28 @@ class AutoOnPath:
     last: PathPoint
     needs: ClassVar[Needs] = Needs()
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the methods one after the other."""
-        return _run(plan_on_path(problem, self.last), problem, state)
+        _run(plan_on_path(session.problem, self.last), session)
 
 
-def _run(phases: list[Phase], problem: Problem, state: SolverState) -> Steps:
+def _run(phases: list[Phase], session: Session) -> None:
+    problem, state = session.problem, session.state
     first = 0 if state.resumed is None else state.phase
     for k, phase in enumerate(phases):
         if k < first:  # finished before the checkpoint was written
             continue
         state.gave_up, state.stop, state.phase = False, None, k
         if phase.method == "cutting planes":
-            yield from CuttingPlane().within(problem, state, phase.budget)
+            CuttingPlane().run(session, phase.budget)
         elif phase.method == "sampled newton":
-            yield from steps_of_sample(problem, state)
+            steps_of_sample(session)
         else:
             newton = phase.method == "newton"
-            way = SecondOrder.of(problem) if newton else _WAYS[phase.method]
+            method = SecondOrder.of(problem) if newton else _ROW_METHODS[phase.method]
             newton_next = k + 1 < len(phases) and phases[k + 1].method == "newton"
             warm = WARM_STEPS if newton_next else 1.0
-            yield from ascend(problem, state, way, phase.budget, warm * phase.budget)
+            ascend(session, method, phase.budget, warm * phase.budget)
         if tiny(problem) and k + 1 < len(phases):
             _prove(problem, state)
         if _is_over(state):
@@ -295,7 +296,7 @@ def _prove(problem: Problem, state: SolverState) -> None:
     may have a dual point that proves more.
     """
     if state.dual is not None:
-        at = Attained.by(state.upper, problem.n_examples)
+        at = UpperBound.by(state.upper, problem.n_examples)
         proved = state.dual.value(problem.regularizer, problem.dim, at)
         state.lower = min(state.lower, proved)
     if state.stop == "gap" and not state.met(problem):
@@ -328,20 +329,21 @@ class AutoStructured:
     idle: int = 8
     needs: ClassVar[Needs] = Needs(working_sets=True)
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the methods one after the other."""
+        problem, state = session.problem, session.state
         sets = DualCoordinate(oracle=self.oracle, idle=self.idle)
         small = problem.n_examples <= FEW_EXAMPLES and problem.dim <= MANY_COORDINATES
         budget = PASSES if self.oracle == "cheap" else EXPENSIVE_PASSES
         if state.resumed is None or state.phase == 0:
             state.phase = 0
-            yield from sets.over_sets(problem, state, budget if small else float("inf"))
+            sets.over_sets(session, budget if small else float("inf"))
             if small:
                 _prove(problem, state)
             if _is_over(state) or not small:
                 return
         state.gave_up, state.stop, state.phase = False, None, 1
-        yield from CuttingPlane().steps(problem, state)
+        CuttingPlane().run(session)
 
 
 def _is_over(state: SolverState) -> bool:

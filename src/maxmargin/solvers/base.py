@@ -1,23 +1,22 @@
-"""The base of all solvers: the problem to solve, and the state between two requests."""
+"""The base of all solvers: the problem to solve, and the state of a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from math import log
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from maxmargin.checkpoints import CheckpointError
-from maxmargin.core.contract.requests import Steps
+from maxmargin.core.contract.risk import Risk
 from maxmargin.core.contract.row_duals import NO_ROWS, RowDuals, RowShape
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import StopReason
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.requirements import Needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +36,27 @@ class Problem:
     #: the size of the problem over rows, and the methods that can solve it
     shape: RowShape = NO_ROWS
     methods: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, risk: Risk, C: float, regularizer: SquaredNorm, stopping: StoppingRule, seed: int
+    ) -> Problem:
+        """The problem of this risk."""
+        rows, caching = risk.offers.row_duals, risk.offers.caching
+        return cls(
+            dim=risk.dim,
+            n_blocks=risk.n_blocks,
+            n_examples=risk.n_examples,
+            C=float(C),
+            base=risk.lower_bound,
+            regularizer=regularizer,
+            has_cache=caching is not None,
+            cache_saves=caching is not None and caching.cache_saves,
+            stopping=stopping,
+            random_state=seed,
+            shape=NO_ROWS if rows is None else rows.shape,
+            methods=frozenset() if rows is None else rows.methods(regularizer),
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -61,19 +81,31 @@ class SolverState:
     gave_up: bool = False
     #: index of the running method of an automatic choice
     phase: int = 0
-    #: returns the position of the loop as plain values, for checkpoints at the end of an iteration
+    #: returns how far the loop is as plain values, for checkpoints at the end of an iteration
     place: Callable[[], dict[str, Any]] | None = None
-    #: the position from which the first loop continues, in a resumed fit
+    #: how far it was, until the first loop of a resumed fit continues from there
     resumed: dict[str, Any] | None = None
 
-    def take_position(self, *names: str) -> dict[str, Any] | None:
-        """The position to continue from, once, with entries of these names; None if this loop is new."""
-        place, self.resumed = self.resumed, None
-        if place is not None and set(place) != set(names):
-            raise CheckpointError(
-                "the checkpoint does not fit this problem: it was written by another loop."
-            )
-        return place
+    def track(self, progress: Any, rng: np.random.Generator | None = None) -> bool:
+        """Store with checkpoints how far the loop is: a dataclass of numbers and lists of them, and the state
+        of the random numbers. In a resumed fit set them to what was stored; whether that was so."""
+        kept, self.resumed = self.resumed, None
+        if kept is not None:
+            names = {"rng"} if rng is not None else set()
+            if set(kept) != names | {f.name for f in fields(progress)}:
+                raise CheckpointError(
+                    "the checkpoint does not fit this problem: it was written by another loop."
+                )
+            for name, value in kept.items():
+                if rng is not None and name == "rng":
+                    rng.bit_generator.state = value
+                else:
+                    setattr(progress, name, value)
+        self.place = lambda: {
+            **({} if rng is None else {"rng": rng.bit_generator.state}),
+            **asdict(progress),
+        }
+        return kept is not None
 
     def offer(self, w: Array, upper: float, attained: float = float("inf")) -> None:
         """Accept the point if it is the best so far."""
@@ -99,18 +131,6 @@ class SolverState:
     def gap(self) -> float:
         """The absolute gap."""
         return self.upper - self.lower
-
-
-@runtime_checkable
-class Solver(Protocol):
-    """A method: configuration only; everything that changes is in the state."""
-
-    @property
-    def needs(self) -> Needs:
-        """The capabilities a risk must have; ``Needs()`` for evaluations only."""
-
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop, as a generator of requests. Ends by setting ``state.stop``."""
 
 
 #: stop if the estimated remaining time exceeds the observed time by this factor
@@ -148,23 +168,24 @@ class StallDetector:
         return bool(np.log(best[-1] / goal) > OUT_OF_SIGHT * np.log(best[0] / best[-1]))
 
 
-class Outlook:
-    """How much work is left, from the rate at which the gap has fallen."""
+class GapForecast:
+    """How much work is left, from the rate at which the gap has fallen.
 
-    def __init__(self, seen: Sequence[float] = ()) -> None:
-        self._seen: list[tuple[float, float]] = list(zip(seen[::2], seen[1::2], strict=True))
+    ``seen`` is the list that it appends to, work and gap by turns; one that a checkpoint stored continues."""
 
-    def seen(self) -> list[float]:
-        """Work and gap by turns, from which to go on."""
-        return [float(number) for pair in self._seen for number in pair]
+    def __init__(self, seen: list[float] | None = None) -> None:
+        self._seen = [] if seen is None else seen
 
     def remaining(self, work: float, gap: float, target: float) -> float:
         """Predicted further work until the gap is ``target``; 0 while there is nothing to judge by."""
-        self._seen.append((work, gap))
-        half = self._seen[len(self._seen) // 2 - 1 if len(self._seen) > 1 else 0]
-        if len(self._seen) < 4 or not np.isfinite(half[1]) or gap <= target:
+        seen = self._seen
+        seen += [float(work), float(gap)]
+        n = len(seen) // 2
+        k = 2 * (n // 2 - 1) if n > 1 else 0
+        work_then, gap_then = seen[k], seen[k + 1]
+        if n < 4 or not np.isfinite(gap_then) or gap <= target:
             return 0.0
-        fallen = log(half[1] / gap) if gap < half[1] else 0.0
+        fallen = log(gap_then / gap) if gap < gap_then else 0.0
         if fallen <= 0.0 or target <= 0.0:  # no progress; or the optimum is zero
             return float("inf")
-        return log(gap / target) * (work - half[0]) / fallen
+        return log(gap / target) * (work - work_then) / fallen

@@ -39,11 +39,10 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import IterationRecord, SolveResult, Start, StopReason, relative_gap
 from maxmargin.core.stopping import Bounds, RelativeGap, StoppingRule, stops
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import Solver
-from maxmargin.solvers.driver import Callback, Observer, OracleCallback
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.latent_result import LatentResult, StepRecord
 from maxmargin.solvers.minimization import solve
+from maxmargin.solvers.session import Callback, Observer, OracleCallback, Solver
 
 #: a convex step ends when this fraction of its possible gain is left
 SHARE = 0.3

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from maxmargin.core.contract.finite import require_numbers
 from maxmargin.core.contract.risk import Risk
 from maxmargin.core.contract.row_duals import AT_SHARDS
 from maxmargin.core.feasible_dual import FeasibleDual
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import CERTIFICATE_OF, SolveResult, relative_gap
-from maxmargin.core.rounding import Attained, level
+from maxmargin.core.rounding import UpperBound, level
 from maxmargin.core.stopping import Bounds, StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.finite_answers import require_numbers
+from maxmargin.solvers.session import Session
 
 #: relative differences of a lower bound above the objective that are due to rounding
 EQUAL, ROUNDED = 1e-9, 1e-7
@@ -48,9 +48,9 @@ def certify(
         return upper, -float("inf")
     lower = C * risk.lower_bound * risk.n_blocks
     if dual is not None:
-        at, flat = Attained(upper), 0.0
+        at, flat = UpperBound(upper), 0.0
         if risk.offers.proved is not None:
-            at, flat = Attained.by(upper, risk.n_examples), level(risk.n_examples) * abs(upper)
+            at, flat = UpperBound.by(upper, risk.n_examples), level(risk.n_examples) * abs(upper)
         proved = dual.value(regularizer, risk.dim, at) - flat
         require_numbers(dual_value=proved)
         lower = max(lower, proved)
@@ -115,16 +115,17 @@ def at_point(
     )
 
 
-def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> SolveResult:
+def finish(risk: Risk, problem: Problem, session: Session) -> SolveResult:
+    state = session.state
     try:
-        upper, lower = _confirmed(risk, problem, state, driver)
+        upper, lower = _confirmed(risk, problem, session)
     except KeyboardInterrupt:
         try:
             if state.stop == "interrupted":  # the second Ctrl-C: no time for a confirming pass
                 raise
             # the fit was over, but the caller (a path, a grid search) must be notified of the first one
             state.stop = "interrupted"
-            upper, lower = _confirmed(risk, problem, state, driver)
+            upper, lower = _confirmed(risk, problem, session)
         except KeyboardInterrupt:
             upper, lower = float("nan"), state.lower
             if risk.oracle == "sampled":
@@ -148,23 +149,22 @@ def finish(risk: Risk, problem: Problem, state: SolverState, driver: Any) -> Sol
         converged=bool(proved and np.isfinite(upper) and kind in ("exact", "relaxed")),
         stop_reason=state.stop or "stalled",
         certificate=kind,
-        n_iter=len(driver.history),
-        history=driver.history,
-        oracle_calls=driver.passes,
+        n_iter=len(session.history),
+        history=session.history,
+        oracle_calls=session.passes,
         dual=state.memory,
         duals={name: own for name, own in state.duals.items() if name != AT_SHARDS},
         proof=state.dual,
     )
 
 
-def _confirmed(
-    risk: Risk, problem: Problem, state: SolverState, driver: Any
-) -> tuple[float, float]:
+def _confirmed(risk: Risk, problem: Problem, session: Session) -> tuple[float, float]:
     """Certify the best point, after evaluating a candidate that the solver had not evaluated yet."""
+    state = session.state
     if state.candidate is not None and state.stop != "gap":
         candidate = state.candidate()
         at = problem.regularizer.value(candidate) + problem.C * _value(risk, candidate)
-        driver.passes += 1
+        session.passes += 1
         state.offer(candidate, at)
     return certify(risk, problem.regularizer, problem.C, state.w, state.dual)
 
@@ -178,7 +178,7 @@ def _rounding_prevents(
     if risk.offers.proved is None or state.dual is None or not np.isfinite(upper - lower):
         return False
     plain = omega.value(state.w) + C * _value(risk, state.w)
-    trusted = state.dual.value(omega, risk.dim, Attained(upper, np.inf))
+    trusted = state.dual.value(omega, risk.dim, UpperBound(upper, np.inf))
     lost = max(0.0, upper - plain) + max(0.0, trusted - lower)
     met = _met(problem.stopping, plain, trusted, C)
     return met or lost > problem.stopping.allowed_gap(upper, C)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from maxmargin.checkpoints import (
     Checkpoint,
@@ -19,27 +19,23 @@ from maxmargin.checkpoints import (
     write_file,
 )
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.risk import WideFit
-from maxmargin.core.result import IterationRecord
 from maxmargin.core.user_warnings import warn_user
-from maxmargin.solvers.base import SolverState
+from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.history_columns import history_columns
-from maxmargin.solvers.solver_state import differences, kept_memory, parts_in_shards, snapshot
+from maxmargin.solvers.session import Session, Solver
+from maxmargin.solvers.solver_state import (
+    differences,
+    identity,
+    kept_memory,
+    parts_in_shards,
+    restore,
+    snapshot,
+)
 
 #: maximum fraction of the time spent on writing
 SHARE = 0.03
 #: maximum number of differences named in an error message
 MOST = 3
-
-
-class Fit(Protocol):
-    """What a checkpoint stores: a fit between two iterations."""
-
-    span: WideFit | None
-    state: SolverState
-    history: list[IterationRecord]
-    passes: float
-    started: float
 
 
 class CheckpointWriter:
@@ -85,27 +81,27 @@ class CheckpointWriter:
             raise PermissionError(f"the folder of checkpoint {self._path} cannot be written to.")
         remove_leftovers(self._path)
 
-    def begin(self, driver: Fit, identity: dict[str, Any]) -> None:
+    def begin(self, session: Session, identity: dict[str, Any]) -> None:
         """Start or continue the next problem."""
         self._part, self._identity = self._part + 1, identity
-        self._iterations, self._memory = len(driver.history), kept_memory(driver.state.memory)
-        self._n_mixes = _n_mixes(driver)
+        self._iterations, self._memory = len(session.history), kept_memory(session.state.memory)
+        self._n_mixes = _n_mixes(session)
 
-    def report(self, driver: Fit) -> None:
+    def report(self, session: Session) -> None:
         """Process the end of an iteration."""
         # Cuts are saved by reference at every iteration, because Ctrl-C may interrupt a change of their
         # lists. Working sets are valid at any time.
-        if type(driver.state.memory) is Bundle or self._memory is None:
-            self._memory = kept_memory(driver.state.memory)
-            self._n_mixes = _n_mixes(driver)
-        step, n_iter = self.checkpoint.iterations, len(driver.history)
+        if type(session.state.memory) is Bundle or self._memory is None:
+            self._memory = kept_memory(session.state.memory)
+            self._n_mixes = _n_mixes(session)
+        step, n_iter = self.checkpoint.iterations, len(session.history)
         if self._late() or (step is not None and n_iter - self._iterations >= step):
-            self.write(driver)
+            self.write(session)
 
-    def poll(self, driver: Fit) -> None:
+    def poll(self, session: Session) -> None:
         """Write if it is time, between two calls of an expensive oracle, whose iterations may take hours."""
         if self._late():
-            self.write(driver)
+            self.write(session)
 
     def _late(self) -> bool:
         seconds = self.checkpoint.seconds
@@ -113,22 +109,22 @@ class CheckpointWriter:
             return False
         return time.perf_counter() - self._written >= max(seconds, self.seconds / SHARE)
 
-    def end(self, driver: Fit) -> None:
+    def end(self, session: Session) -> None:
         """Process the end of a problem. The last one is always written, so that a later fit can continue."""
         try:
             if self._part == self.n_parts - 1:
-                self.write(driver)
+                self.write(session)
             else:
-                self._keep(driver)
-                self.poll(driver)
+                self._keep(session)
+                self.poll(session)
         except KeyboardInterrupt:  # the fit is over, and the last file is still there
-            driver.state.stop = "interrupted"
+            session.state.stop = "interrupted"
 
-    def write(self, driver: Fit) -> None:
+    def write(self, session: Session) -> None:
         """Write now. A full disk must not end a long fit: keep the previous file and warn."""
         started = time.perf_counter()
         try:
-            self._keep(driver)
+            self._keep(session)
             if self._folder is None:
                 write_file(self._path, self.about, {"parts": self.parts})
             else:
@@ -139,17 +135,17 @@ class CheckpointWriter:
                 f"the checkpoint {self.checkpoint.path} could not be written: {error}. The fit continues; "
                 "an earlier checkpoint is still there.",
             )
-        self._written, self._iterations = time.perf_counter(), len(driver.history)
+        self._written, self._iterations = time.perf_counter(), len(session.history)
         self.seconds = self._written - started
 
-    def _keep(self, driver: Fit) -> None:
-        self.parts[self._part : self._part + 1] = [self._state(driver)]
+    def _keep(self, session: Session) -> None:
+        self.parts[self._part : self._part + 1] = [self._state(session)]
 
-    def _state(self, driver: Fit) -> dict[str, Any]:
-        state = driver.state
+    def _state(self, session: Session) -> dict[str, Any]:
+        state = session.state
         interrupted = state.stop == "interrupted" and type(state.memory) is Bundle
         # between two iterations, right after its planes got other numbers, a bundle is whole
-        interrupted &= self._n_mixes == _n_mixes(driver)
+        interrupted &= self._n_mixes == _n_mixes(session)
         kept = {
             **snapshot(
                 state,
@@ -157,18 +153,18 @@ class CheckpointWriter:
                 None if self._folder is None else self._folder.url,
             ),
             "identity": self._identity,
-            "history": history_columns(driver.history),
-            "passes": driver.passes,
-            "elapsed": time.perf_counter() - driver.started,
+            "history": history_columns(session.history),
+            "passes": session.passes,
+            "elapsed": time.perf_counter() - session.started,
         }
-        if driver.span is not None:  # planes and points are combinations of these columns
-            kept["columns"] = driver.span.columns_state()
+        if session.span is not None:  # planes and points are combinations of these columns
+            kept["columns"] = session.span.columns_state()
         return kept
 
 
-def _n_mixes(driver: Fit) -> int:
+def _n_mixes(session: Session) -> int:
     """How many times planes got other numbers."""
-    return 0 if driver.span is None else driver.span.n_mixes
+    return 0 if session.span is None else session.span.n_mixes
 
 
 def read_parts(path: Any, about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -230,3 +226,18 @@ def require_same(path: Any, before: dict[str, Any], now: dict[str, Any]) -> None
             f"{where}the checkpoint is of another problem: {'; '.join(other[:MOST])}{more}. Only limits, "
             "tolerances and where to compute may change between a fit and its continuation."
         )
+
+
+def prepare(
+    session: Session, solver: Solver, recorder: CheckpointWriter | None, kept: dict[str, Any] | None
+) -> None:
+    """Resume a session from a checkpoint, and set up the writing of its own."""
+    own = identity(session.problem, solver)
+    if kept is not None:
+        require_same(kept.get("file"), kept.get("identity", {}), own)
+        by_rows = solver if isinstance(solver, DualCoordinate) else None
+        session.state = restore(kept, session.risk, session.problem, by_rows, session.span)
+        session.continue_from(kept)
+    if recorder is not None:
+        recorder.begin(session, own)
+        session.recorder = recorder

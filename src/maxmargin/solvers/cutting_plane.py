@@ -29,29 +29,23 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.evaluation import Evaluation, LineEvaluation, moves_along_lines
-from maxmargin.core.contract.requests import (
-    Evaluate,
-    Report,
-    Request,
-    Steps,
-    TakeCut,
-    Toward,
-)
+from maxmargin.core.bundle_solution import BundleSolution
+from maxmargin.core.contract.evaluation import Evaluation, moves_along_lines
 from maxmargin.core.cut import Cut
-from maxmargin.core.line_search import FAR, minimize_on_line
-from maxmargin.core.rounding import Attained
+from maxmargin.core.line_search import FAR
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import n_bytes
-from maxmargin.solvers.base import Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import GapForecast, Problem, StallDetector
 from maxmargin.solvers.requirements import Needs
+from maxmargin.solvers.session import Session
 
 #: memory for planes, or for the ends of lines, in bytes
 MEMORY = 2**31
@@ -72,6 +66,10 @@ MODEL_TOL = 0.3
 CACHED_LINES = 500
 #: iterations before a budget takes effect
 JUDGED_FROM = 30
+
+
+#: the cut at a point, given the solution of the reduced problem and the model there
+TakeCut: TypeAlias = Callable[[Evaluation, Evaluation | None, float], Cut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,179 +161,167 @@ class CuttingPlane:
             return self.max_planes
         return max(FEW_PLANES, MEMORY // max(1, n_bytes(first.plane)))
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
-        """The loop."""
-        return self.within(problem, state, float("inf"))
-
-    def within(self, problem: Problem, state: SolverState, budget: float) -> Steps:
-        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left."""
-        C, omega = problem.C, problem.regularizer
-        cached = self._caches(problem)
-        place = state.take_position("guess", "iterations", "seen")
-        real: Evaluation = yield Evaluate(state.w)
-        state.offer(real.w, omega.value(real.w) + C * real.upper)
-        first: Cut = yield TakeCut(real)
-        bundle = self.open_bundle(problem, state, first, resumed=place is not None)
-        best: Evaluation = real
+    def run(
+        self, session: Session, budget: float = float("inf"), *, take: TakeCut | None = None
+    ) -> None:
+        """The loop. It returns without a stop reason when more than ``budget`` iterations seem to be left.
+        ``take``: for cuts that are made of some of the examples."""
+        state, cached = session.state, self._caches(session.problem)
+        take = take or (lambda at, *_: session.cut(at))
+        progress = PlaneProgress()
+        resumed = state.track(progress)
+        at = session.evaluate(state.w)
+        session.offer(at)
+        model = ReducedProblem(
+            session, self.open_bundle(session, take(at, None, np.nan), resumed=resumed)
+        )
         if cached:  # then the incumbent is that of the cached model
             size = None if self.cache_size is None else int(self.cache_size)
-            best = yield Evaluate(real.w, exact=False, cache_size=size)
-        del real  # an evaluation keeps the scores of all rows as long as someone holds it
-        incumbent, stall, outlook, iterations = _BestPoint(best), StallDetector(), Outlook(), 0
-        del best
-        if place is not None:
-            incumbent.guess, iterations = place["guess"], place["iterations"]
-            outlook = Outlook(place["seen"])
-        state.place = lambda: {
-            "guess": incumbent.guess,
-            "iterations": iterations,
-            "seen": outlook.seen(),
-        }
-        in_vain = 0  # iterations in a row that hardly raised the bound
-        own = -np.inf  # the bundle's bound: one that was handed over may be ahead of it for long
-        while True:
-            if np.isfinite(
-                budget
-            ):  # judged here, so that a resumed fit gives up where this one would
-                allowed = problem.stopping.allowed_gap(state.upper, C)
-                left = outlook.remaining(iterations, state.gap, allowed)
-                if iterations >= JUDGED_FROM and left > budget:
-                    state.gave_up = True
-                    return
-            iterations += 1
-            previous_lower = own
-            effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
-            attained = Attained.by(state.upper, problem.n_examples)
-            exactly = in_vain >= IN_VAIN
-            solution = bundle.solve(C, effort, attained, precise=exactly)
-            if exactly and solution.lower_bound < own:  # with more planes, the optimum is not below
-                other = bundle.solve(C, effort, attained)
-                solution = other if other.lower_bound > solution.lower_bound else solution
-            state.raise_lower(solution.lower_bound, solution.dual)
-            own = max(own, solution.lower_bound)
-            trial: Evaluation = yield Evaluate(solution.w, exact=not cached)
+            at = session.evaluate(at.w, exact=False, cache_size=size)
+        best, stall = _BestPoint(self, session, cached, progress, at), StallDetector()
+        forecast = GapForecast(progress.seen)
+        del at  # an evaluation keeps the scores of all rows as long as someone holds it
+        # judged here, so that a resumed fit gives up where this one would
+        while not session.gives_up(forecast, progress.iterations, budget, at_least=JUDGED_FROM):
+            progress.iterations += 1
+            solution = model.solve()  # w_t, and the lower bound
+            trial = session.evaluate(solution.w, exact=not cached)
             if not cached:
-                F = _objective(problem, trial)
-                state.offer(trial.w, omega.value(trial.w) + C * trial.upper, F)
-            hardly = own - previous_lower <= HARDLY * (state.upper - own)
-            in_vain = in_vain + 1 if hardly or exactly else 0
-            # when a cut between w_b and w_t taught the model nothing, the one at w_t will
-            barren = own <= previous_lower
-            at, step = yield from self._next_point(problem, state, incumbent, trial, barren)
-            if cached and _objective(problem, incumbent.best) - state.lower <= max(
-                self.model_effort * state.gap,
-                MODEL_TOL * problem.stopping.allowed_gap(state.upper, C),
-            ):
-                at = yield Evaluate(incumbent.best.w)
-                state.offer(at.w, omega.value(at.w) + C * at.upper, _objective(problem, at))
-                incumbent.best, incumbent.moves = (yield Evaluate(at.w, exact=False)), 0
-            cut: Cut = yield TakeCut(at, trial, solution.model)
+                session.offer(trial)
+            barren = model.learned_nothing()
+            step = best.search(trial)  # w_b
+            if cached and self._model_is_solved(session, best.at):
+                at = best.confirm()
+            else:
+                at = best.mix(trial, step, barren)  # w_c
+            model.bundle.add([take(at, trial, solution.model)])
             del at, trial
-            bundle.add([cut])
-            asked = yield Report(len(bundle), solution.n_active, step, "cutting planes")
-            if state.met(problem):
-                state.stop = "gap"
+            if session.report(len(model.bundle), solution.n_active, step, "cutting planes"):
                 return
-            if asked is not None:
-                state.stop = asked
-                return
-            allowed = problem.stopping.allowed_gap(state.upper, problem.C)
-            if stall.stalled(state.upper - own, state.upper, allowed) or state.left_open(allowed):
-                state.stop = "stalled"
+            if session.stalled(stall, state.upper - model.lower):
                 return
 
-    def open_bundle(
-        self, problem: Problem, state: SolverState, cut: Cut, *, resumed: bool
-    ) -> Bundle:
+    def open_bundle(self, session: Session, first: Cut, *, resumed: bool) -> Bundle:
         """The initial bundle: planes of another C or of a checkpoint, the first cut, and planes of duals."""
-        omega = problem.regularizer
+        problem, state, omega = session.problem, session.state, session.problem.regularizer
         bundle = state.memory
         if not isinstance(bundle, Bundle):
             bundle = state.memory = Bundle(
                 problem.dim,
                 base=problem.base * problem.n_blocks,
                 regularizer=omega,
-                max_planes=self._planes_that_fit(cut),
+                max_planes=self._planes_that_fit(first),
                 idle=self.idle,
             )
         # kept planes may come from another C, with another bound of free coordinates
         bundle.take_over(omega)
-        bundle.add([cut])
+        bundle.add([first])
         if not resumed:  # what a dual method proved before, as one plane
             for duals in state.duals.values():
                 duals.dual_value(duals.C)  # summed anew: nobody checks this plane again
                 bundle.add([duals.aggregate()])
         return bundle
 
-    def _next_point(
-        self,
-        problem: Problem,
-        state: SolverState,
-        incumbent: _BestPoint,
-        trial: Evaluation,
-        barren: bool,
-    ) -> Generator[Request, Any, tuple[Evaluation, float | None]]:
-        """Move the incumbent toward the trial; where the next cut is taken, and the step."""
-        cached = self._caches(problem)
-        if not (self.line_search and moves_along_lines(trial)):
-            if cached or _objective(problem, trial) < _objective(problem, incumbent.best):
-                incumbent.best = trial
-            return trial, None
-        step = yield from search(problem, incumbent.best, trial, incumbent.guess)
-        if step > 0.0:
-            step = min(step, FAR)
-            moved: LineEvaluation = yield Toward(_line(incumbent.best), trial, step)
-            if _objective(problem, moved) < _objective(problem, incumbent.best):
-                incumbent.best, incumbent.guess = moved, step
-                incumbent.moves += 1
-            else:  # rounding: the minimizer is where we are
-                step = 0.0
-            del moved
-        if incumbent.moves >= _refresh_after(problem.dim):
-            w = incumbent.best.w
-            incumbent.best = trial  # lets go of the scores before they are computed anew
-            incumbent.best, incumbent.moves = (yield Evaluate(w, exact=not cached)), 0
-        best = _line(incumbent.best)
-        if not cached:
-            state.offer(best.w, problem.regularizer.value(best.w) + problem.C * best.upper)
-        mu = default_mu(step or incumbent.guess) if self.mu is None else self.mu
-        if barren or mu >= 1.0:
-            return trial, step
-        at: LineEvaluation = yield Toward(best, trial, mu, value=False)
-        return at, step
+    def _model_is_solved(self, session: Session, best: Evaluation) -> bool:
+        """Whether the cached model is minimized as far as it is worth without the oracle."""
+        state, left = session.state, session.objective(best) - session.state.lower
+        return left <= max(self.model_effort * state.gap, MODEL_TOL * session.allowed_gap)
 
 
 @dataclass(slots=True)
-class _BestPoint:
-    """The best point seen, its moves along lines since it was evaluated, and the last step."""
+class PlaneProgress:
+    """How far the loop is: the last step, iterations, and what :class:`GapForecast` has seen."""
 
-    best: Evaluation
-    moves: int = 0
     guess: float = 1.0
+    iterations: int = 0
+    seen: list[float] = field(default_factory=list)
 
 
-def _objective(problem: Problem, at: Evaluation) -> float:
-    return problem.regularizer.value(at.w) + problem.C * at.value
+@dataclass(slots=True, eq=False)
+class ReducedProblem:
+    """The reduced problem: F with the maximum of the cuts so far for the risk."""
+
+    session: Session
+    bundle: Bundle
+    #: its bound, the one before, and how many in a row hardly rose; a bound that was handed over may be ahead
+    lower: float = -np.inf
+    before: float = -np.inf
+    in_vain: int = 0
+
+    def solve(self) -> BundleSolution:
+        """The minimizer, and the lower bound that it proves."""
+        problem, state, bundle = self.session.problem, self.session.state, self.bundle
+        effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
+        attained = UpperBound.by(state.upper, problem.n_examples)
+        precise = self.in_vain >= IN_VAIN
+        solution = bundle.solve(problem.C, effort, attained, precise=precise)
+        if (
+            precise and solution.lower_bound < self.lower
+        ):  # with more planes, the optimum is not below
+            other = bundle.solve(problem.C, effort, attained)
+            solution = other if other.lower_bound > solution.lower_bound else solution
+        state.raise_lower(solution.lower_bound, solution.dual)
+        self.before, self.lower = self.lower, max(self.lower, solution.lower_bound)
+        return solution
+
+    def learned_nothing(self) -> bool:
+        """Whether the last cut did not raise the bound at all; counts how often it hardly did."""
+        hardly = self.lower - self.before <= HARDLY * (self.session.state.upper - self.lower)
+        self.in_vain = self.in_vain + 1 if hardly or self.in_vain >= IN_VAIN else 0
+        return self.lower <= self.before
 
 
-def search(
-    problem: Problem, best: Evaluation, trial: Evaluation, guess: float
-) -> Generator[Request, Any, float]:
-    """The step from the best point toward the trial at which F is smallest."""
-    omega = problem.regularizer
-    direction = trial.w - best.w
-    # both ends are allowed, and so is all between them; beyond the trial a sign may change
-    limit = omega.step_limit(best.w, direction)
-    step: float = yield from minimize_on_line(
-        _line(best),
-        _line(trial),
-        omega.inner(direction, direction),
-        omega.inner(best.w, direction),
-        problem.C,
-        guess,
-        expensive=problem.shape.expensive_slopes,
-    )
-    return min(step, limit)
+@dataclass(slots=True, eq=False)
+class _BestPoint:
+    """The best point seen, w_b, and its moves along lines since it was evaluated."""
+
+    solver: CuttingPlane
+    session: Session
+    cached: bool
+    progress: PlaneProgress
+    at: Evaluation
+    moves: int = 0
+
+    def search(self, trial: Evaluation) -> float | None:
+        """Move to the minimizer of F on the ray through the trial; the step, None without a line search."""
+        session, progress = self.session, self.progress
+        if not (self.solver.line_search and moves_along_lines(trial)):
+            if self.cached or session.objective(trial) < session.objective(self.at):
+                self.at = trial
+            return None
+        step = session.best_step(self.at, trial, session.problem.C, progress.guess)
+        if step > 0.0:
+            step = min(step, FAR)
+            moved = session.toward(self.at, trial, step)
+            if session.objective(moved) < session.objective(self.at):
+                self.at, progress.guess = moved, step
+                self.moves += 1
+            else:  # rounding: the minimizer is where we are
+                step = 0.0
+            del moved
+        if self.moves >= _refresh_after(session.problem.dim):
+            w = self.at.w
+            self.at = trial  # lets go of the scores before they are computed anew
+            self.at, self.moves = session.evaluate(w, exact=not self.cached), 0
+        if not self.cached:
+            session.offer(self.at)
+        return step
+
+    def mix(self, trial: Evaluation, step: float | None, barren: bool) -> Evaluation:
+        """Where the next cut is taken: w_c between w_b and the trial. When a cut there taught the model
+        nothing, the one at the trial will."""
+        mu = self.solver.mu
+        mu = default_mu(step or self.progress.guess) if mu is None else mu
+        if step is None or barren or mu >= 1.0:
+            return trial
+        return self.session.toward(self.at, trial, mu, value=False)
+
+    def confirm(self) -> Evaluation:
+        """The oracle at the incumbent of the cached model, which gets its constraints."""
+        at = self.session.evaluate(self.at.w)
+        self.session.offer(at)
+        self.at, self.moves = self.session.evaluate(at.w, exact=False), 0
+        return at
 
 
 def _refresh_after(dim: int) -> int:
@@ -346,12 +332,3 @@ def _refresh_after(dim: int) -> int:
 def default_mu(step: float) -> float:
     """Where the next cut is taken, given the last step: the default mu."""
     return float(np.clip(np.sqrt(MU * step), *MU_BOUNDS))
-
-
-def _line(evaluation: Evaluation) -> LineEvaluation:
-    if not moves_along_lines(evaluation):  # the other end of the line was one
-        raise TypeError(
-            f"the risk answers with a {type(evaluation).__name__} here and with evaluations that move along "
-            "lines elsewhere: it must do one or the other."
-        )
-    return evaluation

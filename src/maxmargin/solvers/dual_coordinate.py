@@ -44,30 +44,21 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from maxmargin.core.contract.requests import (
-    Confirm,
-    Evaluate,
-    Open,
-    Report,
-    Request,
-    Steps,
-    Sweep,
-)
 from maxmargin.core.contract.row_duals import AT_SHARDS
-from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming, SweepStats
+from maxmargin.core.contract.sweeps import Blocks, Schedule, Streaming
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import Array, frozen
-from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
-from maxmargin.solvers.passes import PIECES, REDUCED, Asked, epochs, in_pieces, n_slack
+from maxmargin.solvers.base import SWEEPS, GapForecast, Problem, StallDetector
+from maxmargin.solvers.passes import PIECES, REDUCED, epochs, in_pieces, n_slack
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import Coordinates, Stream, ascend
+from maxmargin.solvers.session import Session
 from maxmargin.solvers.sets_dual import SetsDual, SetsProgress
 
 #: an example is skipped when its gap was below this fraction of its share of the tolerance
@@ -214,15 +205,17 @@ class DualCoordinate:
                 f"max_cached={self.max_cached} set up: leave out one or the other."
             )
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """The loop over rows where the risk shows them, else over working sets."""
+        methods = session.problem.methods
         if self.blocks != 1:
-            return ascend(problem, state, self._over_blocks)
-        if "coordinate" in problem.methods and not self._streams:
-            return ascend(problem, state, Coordinates(self.max_epochs))
-        if "stream" in problem.methods:
-            return ascend(problem, state, Stream(self.streaming))
-        return self.over_sets(problem, state)
+            ascend(session, self._over_blocks)
+        elif "coordinate" in methods and not self._streams:
+            ascend(session, Coordinates(self.max_epochs))
+        elif "stream" in methods:
+            ascend(session, Stream(self.streaming))
+        else:
+            self.over_sets(session)
 
     @property
     def needs(self) -> Needs:
@@ -230,7 +223,7 @@ class DualCoordinate:
         if self.schedule == "n_slack":
             return Needs(working_sets=True)
         if self.blocks != 1:
-            return Needs((self._over_blocks.method,))
+            return Needs((self._over_blocks.name,))
         methods = ("stream",) if self._streams else ("coordinate", "stream")
         return Needs(methods, working_sets=True)
 
@@ -246,8 +239,8 @@ class DualCoordinate:
     @property
     def _over_blocks(self) -> Coordinates:
         if self.dealing == "shards":
-            return Coordinates(self.max_epochs, method=AT_SHARDS, blocks=self.layout)
-        return Coordinates(self.max_epochs, method="block coordinate", blocks=self.layout)
+            return Coordinates(self.max_epochs, name=AT_SHARDS, blocks=self.layout)
+        return Coordinates(self.max_epochs, name="block coordinate", blocks=self.layout)
 
     @property
     def streaming(self) -> Streaming:
@@ -273,119 +266,106 @@ class DualCoordinate:
                 "solver=CuttingPlane()."
             )
 
-    def over_sets(
-        self, problem: Problem, state: SolverState, budget: float = float("inf")
-    ) -> Steps:
+    def over_sets(self, session: Session, budget: float = float("inf")) -> None:
         """The loop over working sets.
 
         It returns without a stop reason when, after ``budget`` passes, more than as many seem to be left:
         then another method should go on.
         """
+        problem, state = session.problem, session.state
         self._check_sets(problem)
-        rng, at_once = np.random.default_rng(problem.random_state), self.batch_size == "all"
-        sets, progress = yield from self._open(problem, state, rng)
+        rng, progress = np.random.default_rng(problem.random_state), SetsProgress()
+        resumed = state.track(progress, rng)
+        sets, carried = self._open(session, resumed=resumed)
         dual, stall = SetsDual(sets), StallDetector(*SWEEPS)
+        forecast = GapForecast(progress.seen)
         every = int(min(CONFIRM_EVERY, max(1.0, budget / JUDGED_BY)))
-        near = False
+        at_once, by_slacks = self.batch_size == "all", self.schedule == "n_slack"
         while True:
             if progress.passes and not progress.unconfirmed:  # F is known; also after a resume
-                allowed = problem.stopping.allowed_gap(state.upper, problem.C)
-                if stall.stalled(state.gap, state.upper, allowed) or state.left_open(allowed):
-                    state.stop = "stalled"
+                if session.stalled(stall, state.gap):
                     return
-                left = progress.outlook.remaining(progress.passes, state.gap, allowed)
-                if left > budget and progress.passes > budget:
-                    state.gave_up = True
+                if session.gives_up(forecast, progress.passes, budget, at_least=budget + 1.0):
                     return
             state.candidate, progress.passes = dual.point, progress.passes + 1
-            estimate = yield from self._explore(sets, problem, state, progress, rng)
-            if not (at_once and state.met(problem)) and self.schedule != "n_slack":
+            if carried:  # sets of another C are optimized before the oracle is called
+                estimate = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
+            else:
+                estimate = self._explore(session, sets, progress, rng)
+            carried = False
+            if not by_slacks and not (at_once and state.met(problem)):
                 limit = self._epochs_at_most(sets.n_examples)
-                yield from epochs(sets, rng, EPOCH_EFFORT * estimate, limit)
-            if self.schedule != "n_slack":
+                epochs(session, sets, rng, EPOCH_EFFORT * estimate, limit)
+            if not by_slacks:
                 sets.drop_idle(self._idle_epochs(sets.n_examples))
             state.raise_lower(dual.lower(), dual)
-            if not at_once:
-                progress.upper_guess = state.lower + estimate
-                allowed = problem.stopping.allowed_gap(progress.upper_guess, problem.C)
-                near = np.isfinite(estimate) and estimate <= self._confirm_at * allowed
-                if near or progress.unconfirmed >= every or self.schedule == "one_pass":
-                    yield from self._confirm(sets, problem, state)
-                    state.candidate = None  # evaluated, as long as the sets do not move
-                    progress.unconfirmed = 0
-            asked = yield Report(sets.n_planes, sets.n_support, method="working sets")
-            if state.met(problem) and (near or self.schedule != "n_slack"):
-                state.stop = "gap"
+            near = not at_once and self._is_near(session, progress, estimate)
+            if near or (not at_once and (progress.unconfirmed >= every or self._once)):
+                self._confirm(session, sets)
+                state.candidate = None  # evaluated, as long as the sets do not move
+                progress.unconfirmed = 0
+            final = near or not by_slacks
+            if session.report(sets.n_planes, sets.n_support, method="working sets", final=final):
                 return
-            if asked is not None:
-                state.stop = asked
-                return
-            if self.schedule == "one_pass":
+            if self._once:
                 state.stop = "max_iter"  # one pass was all that was asked for
                 return
 
-    def _open(
-        self, problem: Problem, state: SolverState, rng: np.random.Generator
-    ) -> Generator[Request, Any, tuple[WorkingSets, SetsProgress]]:
-        """Fresh sets, those of another C, or those of a checkpoint; and how far the loop is."""
+    def _open(self, session: Session, *, resumed: bool) -> tuple[WorkingSets, bool]:
+        """Fresh sets, those of another C, or those of a checkpoint; and whether they have planes that were
+        not optimized at this C."""
+        state = session.state
         held = state.memory if isinstance(state.memory, WorkingSets) else None
-        place = state.take_position("rng", "unconfirmed", "upper_guess", "passes", "seen")
-        sets: WorkingSets
-        if held is not None and place:
-            sets = held
-        else:
-            sets = yield Open("working sets", problem.C, held)
+        sets = held if held is not None and resumed else session.working_sets(held)
         dual = SetsDual(sets)
         state.memory, state.dual, state.candidate = sets, dual, dual.point
-        progress = SetsProgress(carried=held is not None and self.batch_size != "all")
-        if (
-            held is None and not place and state.w.any()
-        ):  # the outputs at the first point enter the sets
-            yield from self._confirm(sets, problem, state, state.w)
-            progress.carried = self.batch_size != "all"
-        if place:
+        if resumed:
             if self.oracle != "expensive" and np.isfinite(state.upper):
-                yield Evaluate(state.w)  # the driver compares
-            rng.bit_generator.state = place["rng"]
-            progress = SetsProgress(
-                unconfirmed=place["unconfirmed"],
-                upper_guess=place["upper_guess"],
-                passes=place["passes"],
-                outlook=Outlook(place["seen"]),
-            )
-        state.place = lambda: {
-            "rng": rng.bit_generator.state,
-            "unconfirmed": progress.unconfirmed,
-            "upper_guess": progress.upper_guess,
-            "passes": progress.passes,
-            "seen": progress.outlook.seen(),
-        }
-        return sets, progress
+                session.evaluate(state.w)  # which compares F with the checkpoint's
+            return sets, False
+        if held is None and not state.w.any():
+            return sets, False
+        if held is None:  # the outputs at the first point enter the sets
+            self._confirm(session, sets, state.w)
+        return sets, self.batch_size != "all"
 
     def _explore(
         self,
+        session: Session,
         sets: WorkingSets,
-        problem: Problem,
-        state: SolverState,
         progress: SetsProgress,
         rng: np.random.Generator,
-    ) -> Asked:
+    ) -> float:
         """New planes from the oracle; the estimate of the gap that they give."""
-        if progress.carried:  # sets of another C are optimized before the oracle is called
-            progress.carried = False
-            return problem.stopping.allowed_gap(sets.dual_value(), problem.C)
+        problem, state, n = session.problem, session.state, session.problem.n_examples
         if self.batch_size == "all":
-            yield from self._confirm(sets, problem, state)
+            self._confirm(session, sets)
             return state.gap
         progress.unconfirmed += 1
-        allowed = problem.stopping.allowed_gap(min(state.upper, progress.upper_guess), problem.C)
-        n = problem.n_examples
         if self.schedule == "n_slack":
             size = N_SLACK_BATCH if self.batch_size is None else self._size
             pieces = np.array_split(rng.permutation(n), max(1, n // size))
-            return (yield from n_slack(sets, rng, pieces, problem, self.max_epochs))
+            return n_slack(session, sets, rng, pieces, self.max_epochs)
+        allowed = problem.stopping.allowed_gap(min(state.upper, progress.upper_guess), problem.C)
         skip = SKIP[self.oracle] * allowed / n if np.isfinite(allowed) else 0.0
-        return (yield from self._pass(sets, rng, skip))
+        order = rng.permutation(n)
+        if self.oracle == "expensive":
+            pieces = np.array_split(order, self._pieces(n))
+            return in_pieces(session, sets, rng, pieces, skip, self._size)
+        size = sets.batch_size if self.batch_size is None else self._size
+        if size == 1:
+            return session.stream(sets, order, skip).gap_estimate
+        return session.batches(sets, order, skip, size).gap_estimate
+
+    def _is_near(self, session: Session, progress: SetsProgress, estimate: float) -> bool:
+        """Whether the estimated gap is near the allowed one."""
+        problem, progress.upper_guess = session.problem, session.state.lower + estimate
+        allowed = problem.stopping.allowed_gap(progress.upper_guess, problem.C)
+        return bool(np.isfinite(estimate)) and estimate <= self._confirm_at * allowed
+
+    @property
+    def _once(self) -> bool:
+        return self.schedule == "one_pass"
 
     @property
     def _confirm_at(self) -> float:
@@ -400,17 +380,6 @@ class DualCoordinate:
         """Passes without use after which a plane is dropped, in calls that count them."""
         return self.idle * (self._pieces(n) if self.oracle == "expensive" else 1)
 
-    def _pass(self, sets: WorkingSets, rng: np.random.Generator, skip: float) -> Asked:
-        """One pass of the oracle over the examples with a duality gap; the sum of their gaps."""
-        order = rng.permutation(sets.n_examples)
-        if self.oracle == "expensive":
-            pieces = np.array_split(order, self._pieces(sets.n_examples))
-            return (yield from in_pieces(sets, rng, pieces, skip, self._size))
-        size = sets.batch_size if self.batch_size is None else self._size
-        kind: Literal["stream", "batches"] = "stream" if size == 1 else "batches"
-        stats: SweepStats = yield Sweep(sets, kind, order, skip, size)
-        return stats.gap
-
     @property
     def _size(self) -> int:
         size = self.batch_size
@@ -421,11 +390,9 @@ class DualCoordinate:
         more = MORE_EPOCHS if self.batch_size == "all" else 1
         return self.max_epochs * max(more, FEW // n)
 
-    def _confirm(
-        self, sets: WorkingSets, problem: Problem, state: SolverState, at: Array | None = None
-    ) -> Steps:
+    def _confirm(self, session: Session, sets: WorkingSets, at: Array | None = None) -> None:
         """The objective at the point of the sets, or at another one, whose outputs enter the sets."""
         w = frozen(sets.w if at is None else at)
-        value, risk_upper = yield Confirm(sets, w, expensive=self.oracle == "expensive")
-        norm = problem.regularizer.value(w)
-        state.offer(w, norm + risk_upper, norm + value)
+        value, risk_upper = session.confirm(sets, w, expensive=self.oracle == "expensive")
+        norm = session.problem.regularizer.value(w)
+        session.state.offer(w, norm + risk_upper, norm + value)

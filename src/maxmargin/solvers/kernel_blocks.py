@@ -9,16 +9,16 @@ audit     when these meet the stopping rule: compute F of the point and D of its
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from maxmargin.core.contract.block_duals import BlockDuals
-from maxmargin.core.contract.requests import Evaluate, Improve, Open, Report, Request, Steps
-from maxmargin.core.rounding import Attained
+from maxmargin.core.feasible_dual import FeasibleDual
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import SWEEPS, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, StallDetector
 from maxmargin.solvers.requirements import Needs
+from maxmargin.solvers.session import Session
 
 #: audit when the estimated gap is this fraction of the allowed gap
 READY = 0.9
@@ -43,13 +43,14 @@ class KernelBlocks:
 
     needs: ClassVar[Needs] = Needs(blocks=True)
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the solver's loop."""
+        problem, state = session.problem, session.state
         duals: BlockDuals
         if isinstance(state.memory, BlockDuals):
             duals = state.memory
         else:
-            duals = state.memory = yield Open("kernel blocks", problem.C)
+            duals = state.memory = session.block_duals()
         stall, audited, audits, starting = StallDetector(*SWEEPS), False, 0, False
         direct, blocks = False, 0
         while True:
@@ -62,14 +63,9 @@ class KernelBlocks:
                 state.candidate = None if state.w is w else state.candidate
             gap, allowed = F - D, problem.stopping.allowed_gap(F, problem.C)
             if gap <= READY * allowed:
-                yield from _audit(problem, state, w, dual)
+                _audit(session, w, dual)
                 audited = True
-            asked = yield Report(duals.n_rows, duals.n_support, None, "blocks")
-            if audited and state.met(problem):
-                state.stop = "gap"
-                return
-            if asked is not None:
-                state.stop = asked
+            if session.report(duals.n_rows, duals.n_support, None, "blocks", final=audited):
                 return
             stalled = not starting and stall.stalled(state.gap, state.upper, allowed)
             blocks += not starting
@@ -85,11 +81,11 @@ class KernelBlocks:
                 # double precision if all samples were active (only rounding differs), or after the first time
                 duals.refresh(sharper=duals.whole or audits > 0)
                 audited, audits = False, audits + 1
-            stats = yield Improve(duals, problem.random_state)
-            starting = stats.gap == float("inf")
+            stats = session.improve(duals, problem.random_state)
+            starting = stats.gap_estimate == float("inf")
             if stats.new_planes == 0 and not starting:
                 # nothing changes any more
-                yield from _audit(problem, state, *duals.kept(duals.bounds()[2]))
+                _audit(session, *duals.kept(duals.bounds()[2]))
                 audited = True
 
 
@@ -97,11 +93,9 @@ def _candidate(w: Array) -> Any:
     return lambda: w
 
 
-def _audit(
-    problem: Problem, state: SolverState, w: Array, dual: Any
-) -> Generator[Request, Any, None]:
+def _audit(session: Session, w: Array, dual: FeasibleDual) -> None:
     """Replace the estimates by valid bounds of this point and its multipliers."""
-    at = yield Evaluate(w)
-    upper = problem.regularizer.value(w) + problem.C * at.upper
+    problem, state = session.problem, session.state
+    upper = problem.regularizer.value(w) + problem.C * session.evaluate(w).upper
     state.w, state.upper, state.candidate = w, upper, None
-    state.lower, state.dual = dual.value(problem.regularizer, problem.dim, Attained(upper)), dual
+    state.lower, state.dual = dual.value(problem.regularizer, problem.dim, UpperBound(upper)), dual

@@ -8,7 +8,7 @@ result attached; :func:`solve` leaves that to callers that have more to store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -22,12 +22,12 @@ from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start, bounds_in_words
 from maxmargin.core.stopping import RelativeGap, StoppingRule
 from maxmargin.core.vectors import Array
-from maxmargin.solvers.base import Solver, SolverState
+from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.certificate import finish
-from maxmargin.solvers.checkpointing import open_checkpoint
+from maxmargin.solvers.checkpointing import open_checkpoint, prepare
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
 from maxmargin.solvers.requirements import require
+from maxmargin.solvers.session import Callback, FunctionSolver, Observer, Session, Solver
 from maxmargin.solvers.wide_fit import minimize_in_rows
 
 #: squares of objectives with a larger C would not be finite
@@ -45,7 +45,7 @@ def minimize(
     risk: Risk,
     C: float,
     *,
-    solver: Solver | None = None,
+    solver: Solver | Callable[[Session], None] | None = None,
     regularizer: SquaredNorm | None = None,
     stopping: StoppingRule | None = None,
     max_iter: int | None = None,
@@ -67,8 +67,9 @@ def minimize(
         A convex function whose evaluations return cuts; see :class:`maxmargin.core.Risk`.
     C : float
         Weight of the risk.
-    solver : CuttingPlane or DualCoordinate, optional
-        The method; optimized cutting planes by default.
+    solver : solver object or callable, optional
+        The method; optimized cutting planes by default. A function of a
+        :class:`~maxmargin.solvers.Session` is a method of your own.
     regularizer : SquaredNorm, optional
         Half the squared norm of all coordinates by default.
     stopping : stopping rule, optional
@@ -129,10 +130,12 @@ def minimize(
             f"solver={solver.__name__} is a class: pass an object, {solver.__name__}(...)."
         )
     if type(solver) not in _SOUND and not isinstance(solver, Solver):
-        raise TypeError(
-            f"solver={solver!r} is not a solver: use an object of maxmargin.solvers, or your own object with "
-            "steps(problem, state) and needs (maxmargin.solvers.Needs)."
-        )
+        if not callable(solver):
+            raise TypeError(
+                f"solver={solver!r} is not a solver: use an object of maxmargin.solvers, or a function of "
+                "your own that takes a session (maxmargin.solvers.Session)."
+            )
+        solver = FunctionSolver(solver)
     if type(risk) not in _SOUND and not isinstance(risk, Risk):
         raise TypeError(
             f"{type(risk).__name__} is not a risk: it must have {', '.join(_missing(risk))}. See "
@@ -141,37 +144,22 @@ def minimize(
     _SOUND.update((type(solver), type(risk)))
     require(solver, solver.needs, risk, regularizer)
     recorder, kept = open_checkpoint(checkpoint, resume_from, about)
-    if isinstance(solver, CuttingPlane) and solver.space == "rows":
-        return minimize_in_rows(
-            risk,
-            C,
-            solver,
-            regularizer,
-            stopping,
-            max_iter,
-            max_seconds,
-            callbacks,
-            observer,
-            start,
-            recorder,
-            kept,
-        )
-    problem = problem_of(risk, C, regularizer, stopping, random_state)
+    problem = Problem.of(risk, C, regularizer, stopping, random_state)
+    state = SolverState(w=np.zeros(0), lower=C * risk.lower_bound * risk.n_blocks)
+    session = Session(risk, problem, state, max_iter, max_seconds, callbacks, observer)
+    if isinstance(solver, CuttingPlane) and solver.space == "rows":  # no vector of the length of w
+        return minimize_in_rows(session, solver, start, recorder, kept)
     if w0 is None:
         w0 = np.zeros(risk.dim) if start is None else start.w
-    state = SolverState(
-        w=np.array(regularizer.primal(np.asarray(w0, dtype=np.float64))),
-        lower=C * risk.lower_bound * risk.n_blocks,
-    )
+    state.w = np.array(regularizer.primal(np.asarray(w0, dtype=np.float64)))
     if start is not None:
         state.memory, state.duals = start.dual, start.duals
-    driver = Driver(risk, problem, state, max_iter, max_seconds, callbacks, observer)
-    prepare(driver, solver, recorder, kept)
-    driver.run(solver)
-    result = finish(risk, problem, driver.state, driver)
+    prepare(session, solver, recorder, kept)
+    session.run(solver)
+    result = finish(risk, problem, session)
     if recorder is not None:
-        recorder.end(driver)
-        if driver.state.stop == "interrupted":  # possibly while the last file was written
+        recorder.end(session)
+        if session.state.stop == "interrupted":  # possibly while the last file was written
             result = replace(result, stop_reason="interrupted")
     return result
 

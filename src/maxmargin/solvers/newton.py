@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from maxmargin.core.contract.requests import Steps
-from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.requirements import Needs
 from maxmargin.solvers.row_ascent import SecondOrder, ascend
+from maxmargin.solvers.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,6 @@ class Newton:
 
     needs: ClassVar[Needs] = Needs(methods=("newton",))
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the solver's loop."""
-        return ascend(problem, state, SecondOrder.of(problem))
+        ascend(session, SecondOrder.of(session.problem))

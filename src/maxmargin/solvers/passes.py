@@ -1,6 +1,6 @@
 """Passes of the oracle over working sets, and the epochs between them.
 
-Each pass is a generator of requests that returns an estimate of the duality gap.
+Each pass returns an estimate of the duality gap.
 
 References:
 
@@ -12,18 +12,14 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
-from maxmargin.core.contract.requests import Request, Steps, Sweep
-from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.vectors import IntArray
-from maxmargin.solvers.base import Problem
+from maxmargin.solvers.session import Session
 
-Asked: TypeAlias = Generator[Request, Any, float]
 #: pieces of a pass, with epochs over all sets after each, and their number
 PIECES, PIECE_EPOCHS = 20, 3
 #: epochs end when this many of them leave more than this fraction of the gap
@@ -34,47 +30,54 @@ REDUCED, REDUCED_EPOCHS = 0.1, 30
 
 
 def in_pieces(
-    sets: WorkingSets, rng: np.random.Generator, pieces: Sequence[IntArray], skip: float, size: int
-) -> Asked:
+    session: Session,
+    sets: WorkingSets,
+    rng: np.random.Generator,
+    pieces: Sequence[IntArray],
+    skip: float,
+    size: int,
+) -> float:
     """A pass with a few epochs over all examples after each piece; the sum of the gaps."""
     total, n = 0.0, sets.n_examples
     for piece in pieces:
-        stats: SweepStats = yield Sweep(sets, "batches", piece, skip, size)
-        total += stats.gap
+        stats = session.batches(sets, piece, skip, size)
+        total += stats.gap_estimate
         if stats.oracle_calls:
             for _ in range(PIECE_EPOCHS):
-                yield Sweep(sets, "epoch", rng.permutation(n))
+                session.epoch(sets, rng.permutation(n))
     return total
 
 
 def n_slack(
+    session: Session,
     sets: WorkingSets,
     rng: np.random.Generator,
     pieces: Sequence[IntArray],
-    problem: Problem,
     max_epochs: int,
-) -> Asked:
+) -> float:
     """A pass with the reduced problem solved after each piece; n times the largest gap of an example, or zero
     if no working set changed."""
-    worst, changed = 0.0, False
+    problem, worst, changed = session.problem, 0.0, False
     for piece in pieces:
-        stats: SweepStats = yield Sweep(sets, "batches", piece, 0.0, len(piece))
+        stats = session.batches(sets, piece, 0.0, len(piece))
         worst = max(worst, float(sets.gaps[piece].max()))
         if stats.new_planes:
             changed = True
             allowed = problem.stopping.allowed_gap(sets.dual_value(), problem.C)
-            yield from epochs(sets, rng, REDUCED * allowed, REDUCED_EPOCHS * max_epochs)
+            epochs(session, sets, rng, REDUCED * allowed, REDUCED_EPOCHS * max_epochs)
     return sets.n_examples * worst if changed else 0.0
 
 
-def epochs(sets: WorkingSets, rng: np.random.Generator, goal: float, limit: int) -> Steps:
+def epochs(
+    session: Session, sets: WorkingSets, rng: np.random.Generator, goal: float, limit: int
+) -> None:
     """At most so many sweeps of block steps over the sets, until their gap is at most ``goal``."""
     before, n = np.inf, sets.n_examples
     for k in range(limit):
-        stats: SweepStats = yield Sweep(sets, "epoch", rng.permutation(n))
-        if stats.gap <= goal:
+        stats = session.epoch(sets, rng.permutation(n))
+        if stats.gap_estimate <= goal:
             return
         if k % STUCK == STUCK - 1:
-            if stats.gap > LEFT * before:
+            if stats.gap_estimate > LEFT * before:
                 return
-            before = stats.gap
+            before = stats.gap_estimate

@@ -20,31 +20,22 @@ plane when the stage ends.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from math import ceil, log
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from maxmargin.core.contract.evaluation import LineEvaluation
-from maxmargin.core.contract.requests import (
-    Check,
-    Evaluate,
-    Improve,
-    Open,
-    Report,
-    Request,
-    Toward,
-)
+from maxmargin.core.contract.evaluation import Evaluation
 from maxmargin.core.contract.row_duals import AT_SHARDS, RowDuals, SeveralEpochs
-from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
+from maxmargin.core.contract.sweeps import Blocks, Streaming
 from maxmargin.core.cut import Cut
-from maxmargin.core.line_search import FAR, minimize_on_line
+from maxmargin.core.line_search import FAR
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, correction, gamma
+from maxmargin.core.rounding import UpperBound, correction, gamma
 from maxmargin.core.vectors import Array, SparseVector, frozen
-from maxmargin.solvers.base import SWEEPS, Outlook, Problem, SolverState, StallDetector
+from maxmargin.solvers.base import SWEEPS, GapForecast, Problem, StallDetector
+from maxmargin.solvers.session import Session
 
 #: limits for the ratio of the true gap to its estimate, and its initial value
 RATIO = (0.5, 2.0, 0.67)
@@ -68,13 +59,13 @@ class Coordinates:
 
     check_every: int = 10
     check_from: int = 0
-    method: Literal["coordinate", "block coordinate", "shard coordinate"] = "coordinate"
+    name: Literal["coordinate", "block coordinate", "shard coordinate"] = "coordinate"
     streaming: None = None
     blocks: Blocks | None = None
 
     def first(self, duals: RowDuals) -> float:
         """The C to begin with."""
-        return FIRST_STAGE * duals.scale
+        return FIRST_STAGE * duals.easy_C
 
     def stages(self, C: float, first: float) -> list[float]:
         """Ascending values of C, the last one C itself."""
@@ -91,7 +82,7 @@ class SecondOrder:
 
     check_every: int = 1
     check_from: int = 0
-    method: Literal["newton", "quasi-newton"] = "newton"
+    name: Literal["newton", "quasi-newton"] = "newton"
     streaming: None = None
     blocks: None = None
 
@@ -119,7 +110,7 @@ class Stream:
     streaming: Streaming
     check_every: int = 4
     check_from: int = 1
-    method: Literal["stream"] = "stream"
+    name: Literal["stream"] = "stream"
     blocks: None = None
 
     def first(self, duals: RowDuals) -> float:
@@ -131,7 +122,7 @@ class Stream:
         return [C]
 
 
-Way: TypeAlias = Coordinates | SecondOrder | Stream
+RowMethod: TypeAlias = Coordinates | SecondOrder | Stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +132,7 @@ class RowsDual:
     duals: RowDuals
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The dual value, recomputed from the multipliers, minus a bound on rounding errors."""
         return self.duals.proved_value(self.C, attained.negligible)
 
@@ -166,12 +157,12 @@ class ShardsDual:
         """Keep a plane of the present multipliers."""
         self.duals.dual_value(self.duals.C)
         plane = PlaneDual(self.duals.aggregate(), self.C)
-        at = Attained.by(upper, problem.n_examples)
+        at = UpperBound.by(upper, problem.n_examples)
         value = plane.value(problem.regularizer, problem.dim, at)
         if value > self.proved:
             self.plane, self.proved = plane, value
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The better one of the multipliers and the plane, minus bounds on rounding errors."""
         value = self.duals.proved_value(self.C, attained.negligible)
         if self.plane is None:
@@ -195,7 +186,7 @@ class PlaneDual:
     cut: Cut
     C: float
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The dual value, minus a bound on the rounding errors of the plane."""
         plane = self.cut.plane
         if isinstance(plane, SparseVector):  # planes of a checkpoint may be
@@ -228,36 +219,51 @@ class RowProgress:
     guess: float = 1.0
     ratio: float = RATIO[2]
 
+    def next_stage(self) -> None:
+        """The next stage begins, with nothing known about it."""
+        self.stages, self.spent = self.stages[1:], self.spent + self.visited
+        self.before, self.visited, self.guess, self.ratio = self.visited, 0.0, 1.0, RATIO[2]
+
+    def in_stages(self, stages: list[float]) -> None:
+        """Begin again, in these stages."""
+        self.stages, self.direct, self.guess, self.ratio = stages, 0, 1.0, RATIO[2]
+        self.spent = self.before = self.visited = 0.0
+
+    def left(self, predicted: float) -> float:
+        """Work that is left, if this stage is predicted to take so much more."""
+        if predicted > 0.0:
+            # each later stage takes longer than this one, as this one takes longer than the last
+            whole = self.visited + predicted
+            growth = min(max(whole / (self.before or whole), 1.0), STAGE)
+            predicted += (len(self.stages) - 1) * growth * whole
+        return max(predicted, self.spent + self.visited)
+
 
 def ascend(
-    problem: Problem,
-    state: SolverState,
-    way: Way,
-    budget: float = float("inf"),
-    warm_budget: float = float("inf"),
-) -> Generator[Request, Any, None]:
+    session: Session, method: RowMethod, budget: float = np.inf, warm_budget: float = np.inf
+) -> None:
     """Improve a dual point over rows until the stopping rule is met or progress ends.
 
     ``budget`` is the predicted work of another method, in visits of all rows, and ``warm_budget`` its work
     from the solution at another C. Returns without a stop reason when the work done so far, or what is
     predicted to be left, exceeds it: then that method takes over.
     """
+    problem, state = session.problem, session.state
     rng = np.random.default_rng(problem.random_state)
-    names = (f.name for f in fields(RowProgress))
-    duals, place = state.duals.get(way.method), state.take_position("rng", *names)
+    duals = state.duals.get(method.name)
     if duals is None:
-        request = Open(way.method, problem.C, streaming=way.streaming, blocks=way.blocks)
-        duals = state.duals[way.method] = yield request
+        duals = session.row_duals(method.name, method.streaming, method.blocks)
+        state.duals[method.name] = duals
         if np.isfinite(state.gap):
             duals.start_at(state.w, state.gap / abs(state.upper))
-        stages = way.stages(problem.C, way.first(duals))
+        stages = method.stages(problem.C, method.first(duals))
     else:  # duals of another C: that was the first stage
-        stages = [C for C in way.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
+        stages = [C for C in method.stages(problem.C, duals.C) if C > duals.C] or [problem.C]
         budget = min(budget, warm_budget)
     if problem.dim >= problem.shape.n_columns * problem.n_examples:
         # separable, or nearly so: most multipliers stay free and stages gain nothing
         stages = [problem.C]
-    at_shards = way.method == AT_SHARDS
+    at_shards = method.name == AT_SHARDS
     dual = ShardsDual(duals, problem.C) if at_shards else RowsDual(duals, problem.C)
     state.candidate = dual.point
     if state.dual is None:
@@ -265,162 +271,179 @@ def ascend(
     progress = RowProgress(stages, budget)
     if isinstance(duals, SeveralEpochs) and stages[1:]:
         progress = RowProgress([problem.C], budget, direct=1)
-    if place is not None:
-        rng.bit_generator.state = place["rng"]
-        progress = RowProgress(**{name: value for name, value in place.items() if name != "rng"})
-    state.place = lambda: {"rng": rng.bit_generator.state, **asdict(progress)}
+    resumed = state.track(progress, rng)
     while progress.stages:
         C = progress.stages[0]
         if duals.C != C:
             duals.rescale(C, problem.regularizer)
-        stage = _Stage(problem, state, way, C, dual, progress)
-        yield from stage.solve(rng, resumed=place is not None)
-        del stage  # and the scores that it holds
+        _Stage(session, method, C, dual, progress).solve(rng, resumed=resumed)
         given_up = progress.direct and state.stop is None and not state.met(problem)
         if C != problem.C or given_up:
-            # kept as a plane: the first epochs of the next stage may have a smaller dual value
-            duals.dual_value(C)
-            plane = PlaneDual(duals.aggregate(), problem.C)
-            at = Attained.by(state.upper, problem.n_examples)
-            value = plane.value(problem.regularizer, problem.dim, at)
-            if state.dual is dual:
-                state.lower, state.dual = max(value, state.lower), plane
-            state.raise_lower(value, plane)
+            _keep_as_plane(session, dual)
         if state.met(problem):
             state.stop = state.stop or "gap"
         if state.stop is not None or state.gave_up:
             return
-        visited = progress.visited
+        resumed = False
         if progress.direct:
+            progress.in_stages(stages)
             multipliers = duals.multipliers.copy()
             duals.rescale(stages[0], problem.regularizer)
             duals.load(multipliers)  # reduced to the smaller caps
-            progress, place = RowProgress(stages, budget), None
-            continue
-        left, spent = progress.stages[1:], progress.spent + visited
-        progress, place = RowProgress(left, progress.budget, spent, visited), None
+        else:
+            progress.next_stage()
+
+
+def _keep_as_plane(session: Session, dual: RowsDual | ShardsDual) -> None:
+    """Keep the bound of the multipliers at the end of a stage as a plane: the first epochs of the next stage
+    may have a smaller dual value."""
+    problem, state, duals = session.problem, session.state, dual.duals
+    duals.dual_value(duals.C)
+    plane = PlaneDual(duals.aggregate(), problem.C)
+    at = UpperBound.by(state.upper, problem.n_examples)
+    value = plane.value(problem.regularizer, problem.dim, at)
+    if state.dual is dual:
+        state.lower, state.dual = max(value, state.lower), plane
+    state.raise_lower(value, plane)
 
 
 @dataclass(slots=True, eq=False)
 class _Stage:
     """The problem at one C. Bounds for the final C are updated on the way."""
 
-    problem: Problem
-    state: SolverState
-    way: Way
+    session: Session
+    method: RowMethod
     C: float
     dual: RowsDual | ShardsDual
     progress: RowProgress
-    best: LineEvaluation | None = None
+    best: Evaluation | None = None
     upper: float = np.inf
+    lower: float = -np.inf
     moves: int = 0
+    #: improvements since the last check, and the support at that time
+    unchecked: int = 0
+    n_support: int = 0
 
-    def solve(self, rng: np.random.Generator, *, resumed: bool) -> Generator[Request, Any, None]:
+    @property
+    def final(self) -> bool:
+        """Whether this is the last stage, at the problem's own C."""
+        return self.C == self.session.problem.C
+
+    def solve(self, rng: np.random.Generator, *, resumed: bool) -> None:
         """Improve and check until the tolerance is reached or the budget is spent."""
-        problem, state, way, progress = self.problem, self.state, self.way, self.progress
-        duals, C, final = self.dual.duals, self.C, self.C == self.problem.C
-        if resumed and final:  # otherwise the incumbent is that of another C
-            self.best = yield Evaluate(state.w)
-        since, n_support, overhead = 0, 0, call_cost(problem)
+        session, method, progress = self.session, self.method, self.progress
+        duals, state = self.dual.duals, session.state
+        if resumed and self.final:  # otherwise the incumbent is that of another C
+            self.best = session.evaluate(state.w)
         # an intermediate stage is only a warm start: not worth much patience
         window, patience = SWEEPS
-        stall, outlook = StallDetector(window, patience if final else window), Outlook()
-        once = way.streaming is not None and way.streaming.schedule == "one_pass"
+        stall, forecast = StallDetector(window, patience if self.final else window), GapForecast()
+        overhead = call_cost(session.problem)
         several = duals if isinstance(duals, SeveralEpochs) else None  # slow to ask at each step
         while True:
             state.candidate = self.dual.point
             if several is not None:
-                upper = min(self.upper, C * problem.n_examples)
-                several.goal = _allowed(problem, C, upper) / progress.ratio
-            stats: SweepStats = yield Improve(duals, int(rng.integers(2**63)))
-            since += 1
-            passes = since / duals.n_steps
+                upper = min(self.upper, self.C * session.problem.n_examples)
+                several.goal = self._allowed(upper) / progress.ratio
+            stats = session.improve(duals, int(rng.integers(2**63)))
             progress.visited += stats.oracle_calls / duals.n_examples + overhead
-            lower = duals.dual_estimate(C)
-            if final:
-                self._raise_lower(lower)
-            allowed = _allowed(problem, C, min(self.upper, lower + stats.gap))
-            step: float | None = None
-            stuck, over = not np.isfinite(stats.gap), once and passes >= 1.0
-            known = final and way.method == "newton"  # F(w) = lower + gap
-            expected = stats.gap if way.method == "quasi-newton" else progress.ratio * stats.gap
-            if known:
-                expected = min(stats.gap, state.upper - lower)
-            near = expected <= allowed and passes >= way.check_from
-            if way.method == "quasi-newton":
-                since, lower = 0, self._proved(stats.gap, lower, near=near or stuck)
-            elif near or passes >= way.check_every or stuck or over:
-                since, n_support = 0, duals.n_support
-                step = yield from self._check(stats.gap, lower, allowed)
-                progress.visited += CHECK
-            elif known:  # the end of the fit evaluates F(w) again
-                state.offer(frozen(duals.w), lower + stats.gap)
-            asked = yield Report(duals.n_active, n_support, step, way.method, C)
-            if state.met(problem):
-                state.stop = "gap"
-                return
-            if asked is not None:
-                state.stop = asked
+            self.unchecked += 1
+            self.lower = duals.dual_estimate(self.C)
+            if self.final:
+                self._raise_lower()
+            over = self._once and self.unchecked >= duals.n_steps
+            step = self._measure(stats.gap_estimate, over)
+            if session.report(duals.n_active, self.n_support, step, method.name, self.C):
                 return
             if over:
                 state.stop = "max_iter"  # one pass was all that was asked for
                 return
             if progress.direct and _hopeless(progress.visited, duals):
                 return
-            if since:
-                continue
-            gap, allowed = self.upper - lower, _allowed(problem, C, self.upper)
-            if not final and gap <= allowed:
-                return
-            if stuck or stall.stalled(gap, self.upper, allowed):
-                state.stop = "stalled" if final and not progress.direct else None
-                return
-            if progress.direct:
-                continue
-            left = outlook.remaining(progress.visited, gap, allowed)
-            if left > 0.0:
-                # each later stage takes longer than this one, as this one takes longer than the last
-                whole = progress.visited + left
-                growth = min(max(whole / (progress.before or whole), 1.0), STAGE)
-                left += (len(progress.stages) - 1) * growth * whole
-            if max(left, progress.spent + progress.visited) > progress.budget:
-                state.gave_up = True
+            if not self.unchecked and self._ends(
+                stall, forecast, stuck=not np.isfinite(stats.gap_estimate)
+            ):
                 return
 
-    def _proved(self, gap: float, lower: float, *, near: bool) -> float:
-        """Offer the point with the F that is known, in the type of the rows; return the lower bound, which is
-        computed in double precision if the end is near."""
-        duals, state = self.dual.duals, self.state
-        self.upper = min(self.upper, lower + gap)
+    def _measure(self, estimate: float, over: bool) -> float | None:
+        """F at the point of the multipliers, if the estimated gap is near the tolerance, every few epochs,
+        and at the end; the step along the line to the incumbent."""
+        state, method, duals = self.session.state, self.method, self.dual.duals
+        passes, stuck = self.unchecked / duals.n_steps, not np.isfinite(estimate)
+        known = self.final and method.name == "newton"  # F(w) = lower + gap
+        expected = estimate if method.name == "quasi-newton" else self.progress.ratio * estimate
+        if known:
+            expected = min(estimate, state.upper - self.lower)
+        allowed = self._allowed(min(self.upper, self.lower + estimate))
+        near = expected <= allowed and passes >= method.check_from
+        if method.name == "quasi-newton":
+            self.unchecked = 0
+            self._take_known(estimate, near=near or stuck)
+        elif near or passes >= method.check_every or stuck or over:
+            self.unchecked, self.n_support = 0, duals.n_support
+            step = self._check(estimate, allowed)
+            self.progress.visited += CHECK
+            return step
+        elif known:  # the end of the fit evaluates F(w) again
+            state.offer(frozen(duals.w), self.lower + estimate)
+        return None
+
+    def _ends(self, stall: StallDetector, forecast: GapForecast, *, stuck: bool) -> bool:
+        """Whether the stage is over: solved, stalled, or given up."""
+        state, progress = self.session.state, self.progress
+        gap, allowed = self.upper - self.lower, self._allowed(self.upper)
+        if not self.final and gap <= allowed:
+            return True
+        if stuck or stall.stalled(gap, self.upper, allowed):
+            state.stop = "stalled" if self.final and not progress.direct else None
+            return True
+        if not progress.direct:
+            left = progress.left(forecast.remaining(progress.visited, gap, allowed))
+            state.gave_up = left > progress.budget
+        return state.gave_up
+
+    @property
+    def _once(self) -> bool:
+        streaming = self.method.streaming
+        return streaming is not None and streaming.schedule == "one_pass"
+
+    def _allowed(self, upper: float) -> float:
+        """The gap at which the stage ends."""
+        allowed = self.session.problem.stopping.allowed_gap(upper, self.C)
+        return allowed if self.final else min(allowed, STAGE_TOL * abs(upper))
+
+    def _take_known(self, gap: float, *, near: bool) -> None:
+        """Offer the point with the F that is known, in the type of the rows; the lower bound is computed in
+        double precision if the end is near."""
+        duals, state = self.dual.duals, self.session.state
+        self.upper = min(self.upper, self.lower + gap)
         state.offer(frozen(duals.w), self.upper)
         state.candidate = None
         if near:
-            lower = state.lower = duals.dual_value(self.C)
-        return lower
+            self.lower = state.lower = duals.dual_value(self.C)
 
-    def _raise_lower(self, lower: float) -> None:
+    def _raise_lower(self) -> None:
         """Take the dual value as the lower bound, also if it fell, because multipliers were lost."""
-        state, dual = self.state, self.dual
+        state, dual = self.session.state, self.dual
         if isinstance(dual, ShardsDual) and state.dual is dual:
-            state.lower = max(lower, dual.proved)
-        state.raise_lower(lower, dual)
+            state.lower = max(self.lower, dual.proved)
+        state.raise_lower(self.lower, dual)
 
-    def _check(
-        self, estimate: float, lower: float, allowed: float
-    ) -> Generator[Request, Any, float | None]:
+    def _check(self, estimate: float, allowed: float) -> float | None:
         """Evaluate F at the multipliers' weights and improve the incumbent; the step along the line."""
-        problem, progress, duals = self.problem, self.progress, self.dual.duals
+        session, progress, duals = self.session, self.progress, self.dual.duals
+        problem, state = session.problem, session.state
         step: float | None = None
-        at: LineEvaluation = yield Evaluate(frozen(duals.w))
-        yield Check(duals, at)
+        at = session.evaluate(frozen(duals.w))
+        session.check(duals, at)
         here = self._objective(at)
         if self.best is None:
             self.best, self.upper = at, here
-        elif here - lower > allowed:
-            best, step = yield from _closer(problem, self.C, self.best, at, progress.guess)
+        elif here - self.lower > allowed:
+            best, step = _closer(session, self.C, self.best, at, progress.guess)
             progress.guess, self.moves = step or 1.0, self.moves + 1
             if self.moves >= REFRESH_AFTER:  # scores moved along lines drift by rounding
-                best, self.moves = (yield Evaluate(best.w)), 0
+                best, self.moves = session.evaluate(best.w), 0
             self.best, self.upper = best, self._objective(best)
         else:
             self.upper = self._objective(self.best)
@@ -428,18 +451,20 @@ class _Stage:
                 self.best, self.upper = at, here
         best = self.best
         if estimate > 0.0:
-            progress.ratio = min(RATIO[1], max(RATIO[0], float((self.upper - lower) / estimate)))
+            progress.ratio = min(
+                RATIO[1], max(RATIO[0], float((self.upper - self.lower) / estimate))
+            )
         upper = self.upper  # F at the final C, if this is not an earlier stage
         if self.C != problem.C:
             upper = problem.regularizer.value(best.w) + problem.C * best.upper
-        self.state.offer(best.w, upper)
+        state.offer(best.w, upper)
         if isinstance(self.dual, ShardsDual):
-            self.dual.keep(problem, self.state.upper)
-        self.state.candidate = None  # evaluated, as long as the multipliers do not move
+            self.dual.keep(problem, state.upper)
+        state.candidate = None  # evaluated, as long as the multipliers do not move
         return step
 
-    def _objective(self, at: LineEvaluation) -> float:
-        return self.problem.regularizer.value(at.w) + self.C * at.upper
+    def _objective(self, at: Evaluation) -> float:
+        return self.session.problem.regularizer.value(at.w) + self.C * at.upper
 
 
 def _hopeless(visited: float, duals: RowDuals) -> bool:
@@ -448,31 +473,20 @@ def _hopeless(visited: float, duals: RowDuals) -> bool:
     return judged or visited >= MOST_VISITS
 
 
-def _allowed(problem: Problem, C: float, upper: float) -> float:
-    """The gap at which a stage ends."""
-    allowed = problem.stopping.allowed_gap(upper, C)
-    return allowed if C == problem.C else min(allowed, STAGE_TOL * abs(upper))
-
-
 def _closer(
-    problem: Problem, C: float, best: LineEvaluation, at: LineEvaluation, guess: float
-) -> Generator[Request, Any, tuple[LineEvaluation, float]]:
+    session: Session, C: float, best: Evaluation, at: Evaluation, guess: float
+) -> tuple[Evaluation, float]:
     """The best point on the line from the better of two points toward the other, and the step."""
-    omega = problem.regularizer
+    omega = session.problem.regularizer
     at_best, other = (omega.value(end.w) + C * end.upper for end in (best, at))
     if other < at_best:
         best, at, at_best = at, best, other
-    direction = at.w - best.w
-    step: float = yield from minimize_on_line(
-        best, at, omega.inner(direction, direction), omega.inner(best.w, direction), C, guess
-    )
-    step = min(step, omega.step_limit(best.w, direction))
+    step = session.best_step(best, at, C, guess)
     if step > 0.0:
-        moved: LineEvaluation
         if step > FAR:
-            moved = yield Evaluate(frozen(best.w + step * direction))
+            moved = session.evaluate(frozen(best.w + step * (at.w - best.w)))
         else:
-            moved = yield Toward(best, at, step)
+            moved = session.toward(best, at, step)
         if omega.value(moved.w) + C * moved.upper < at_best:
             return moved, step
     return best, 0.0

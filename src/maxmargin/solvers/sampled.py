@@ -28,7 +28,6 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -36,21 +35,13 @@ from typing import Any
 import numpy as np
 
 from maxmargin.core.contract.evaluation import moves_along_lines
-from maxmargin.core.contract.requests import (
-    Evaluate,
-    Extend,
-    Report,
-    Request,
-    Steps,
-    TakeCut,
-    Toward,
-)
 from maxmargin.core.cut import Cut
 from maxmargin.core.sampling import Draw, SampledBundle, Terms, violated_sample
 from maxmargin.core.stopping import AbsoluteGap, RelativeGap
-from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.cutting_plane import CuttingPlane, default_mu, search
+from maxmargin.solvers.base import Problem
+from maxmargin.solvers.cutting_plane import CuttingPlane, default_mu
 from maxmargin.solvers.requirements import Needs
+from maxmargin.solvers.session import Session
 
 #: number of examples of a cut: linear and constant time
 LINEAR_SIZE, CONSTANT_SIZE = 400, 1000
@@ -122,9 +113,9 @@ class SampledCuts:
         """Number of examples of a cut."""
         return int(self.size or (CONSTANT_SIZE if self.constant_time else LINEAR_SIZE))
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the solver's loop."""
-        omega = problem.regularizer
+        problem, state, omega = session.problem, session.state, session.problem.regularizer
         slots = problem.dim - len(omega.free)
         bundle = state.memory = SampledBundle(
             problem.dim,
@@ -135,57 +126,41 @@ class SampledCuts:
         )
         rng = np.random.default_rng(problem.random_state)
         run = self._constant if self.constant_time else self._linear
-        yield from run(problem, state, bundle, rng)
+        run(session, bundle, rng)
 
     # -- linear time -----------------------------------------------------------------------------------
 
-    def _linear(
-        self, problem: Problem, state: SolverState, bundle: SampledBundle, rng: np.random.Generator
-    ) -> Steps:
-        zero = yield Evaluate(np.zeros(problem.dim))
-        epsilon = _epsilon(problem, zero.value)
-        del zero
+    def _linear(self, session: Session, bundle: SampledBundle, rng: np.random.Generator) -> None:
+        problem, state = session.problem, session.state
+        epsilon = _epsilon(problem, session.evaluate(np.zeros(problem.dim)).value)
         plain = CuttingPlane(mu=self.mu, line_search=self.line_search, idle=self.idle)
-        loop = plain.steps(replace(problem, stopping=AbsoluteGap(problem.C * epsilon)), state)
-        answer: Any = None
-        while True:
-            try:
-                request = loop.send(answer)
-            except StopIteration:
-                break
-            if isinstance(request, TakeCut):
-                bundle.reduced = state.lower
-                answer = yield from self._drawn(request, epsilon, rng)
-            else:
-                answer = yield request
-            del request  # it may hold the scores of all rows
+
+        def sampled_cut(at: Any, trial: Any, model: float) -> Cut:
+            bundle.reduced = state.lower
+            above = -np.inf if trial is None else model + epsilon
+            draw = violated_sample(at.terms(trial or at), self.n_drawn, above, rng)
+            return session.sampled_cut(at, draw)
+
+        # until the end of the loop, the rule is about the value of the reduced problem
+        session.problem = replace(problem, stopping=AbsoluteGap(problem.C * epsilon))
+        try:
+            plain.run(session, take=sampled_cut)
+        finally:
+            session.problem = problem
         bundle.reduced = state.lower
         if state.stop == "gap":
             state.stop = "sampled"
 
-    def _drawn(
-        self, wanted: TakeCut, epsilon: float, rng: np.random.Generator
-    ) -> Generator[Request, Any, Cut]:
-        """The sampled cut."""
-        at: Any = wanted.at
-        first = wanted.trial is None
-        trial: Any = at if first else wanted.trial
-        above = -np.inf if first else wanted.model + epsilon
-        draw = violated_sample(at.terms(trial), self.n_drawn, above, rng)
-        cut: Cut = yield TakeCut(at, draw=draw)
-        return cut
-
     # -- constant time ---------------------------------------------------------------------------------
 
-    def _constant(
-        self, problem: Problem, state: SolverState, bundle: SampledBundle, rng: np.random.Generator
-    ) -> Steps:
+    def _constant(self, session: Session, bundle: SampledBundle, rng: np.random.Generator) -> None:
+        problem, state = session.problem, session.state
         C = problem.C
         w, model, epsilon, guess, calm = state.w, problem.base * problem.n_blocks, np.nan, 1.0, 0
         held = 1
         while True:
-            drawn = yield Extend(self.n_drawn, int(rng.integers(2**63)), held)
-            trial: Any = yield Evaluate(w)
+            drawn = session.extend(self.n_drawn, int(rng.integers(2**63)), held)
+            trial: Any = session.evaluate(w)
             on_lines = self.line_search and moves_along_lines(trial)
             held = HELD_SAMPLES if on_lines else 1
             if not len(bundle):
@@ -194,26 +169,28 @@ class SampledCuts:
             calm = 0 if terms.value > model + epsilon else calm + 1
             at, step = trial, None
             if on_lines and len(bundle):
-                best: Any = yield Evaluate(state.w)  # evaluate again: the examples have changed
-                step = yield from search(problem, best, trial, guess)
+                best: Any = session.evaluate(state.w)  # evaluate again: the examples have changed
+                step = session.best_step(best, trial, C, guess)
                 if step > 0.0:
-                    best, guess = (yield Toward(best, trial, step)), step
+                    best, guess = session.toward(best, trial, step), step
                 state.w = best.w
-                at = yield Toward(best, trial, self.mu or default_mu(step or guess), value=False)
+                mu = self.mu or default_mu(step or guess)
+                at = session.toward(best, trial, mu, value=False)
                 del best
             else:
                 state.w = w
-            cut = yield TakeCut(at, draw=Draw(drawn, np.ones(len(drawn))), whole=False)
+            draw = Draw(drawn, np.ones(len(drawn)))
+            cut = session.sampled_cut(at, draw, whole=False)
             del at, trial
             bundle.add([cut])
             solution = bundle.solve(C, QP_EFFORT * C * epsilon)
             w, model, bundle.reduced = solution.w, solution.model, solution.lower_bound
-            asked = yield Report(len(bundle), solution.n_active, step, "sampled cuts")
+            ended = session.report(
+                len(bundle), solution.n_active, step, "sampled cuts", final=False
+            )
             if calm >= self.patience:
-                state.stop = "sampled"
-                return
-            if asked is not None:
-                state.stop = asked
+                state.stop, ended = "sampled", True
+            if ended:
                 return
 
 

@@ -14,18 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from maxmargin.core.contract.evaluation import Evaluation
-from maxmargin.core.contract.requests import Evaluate, Open, Report, Steps, TakeCut, Toward
-from maxmargin.core.contract.row_duals import RowSample
 from maxmargin.core.cut import Cut
 from maxmargin.core.line_search import FAR
-from maxmargin.core.rounding import Attained
 from maxmargin.core.vectors import Array, SparseVector, frozen
-from maxmargin.solvers.base import Problem, SolverState
-from maxmargin.solvers.cutting_plane import QP_EFFORT, CuttingPlane, search
+from maxmargin.solvers.base import Problem
+from maxmargin.solvers.cutting_plane import CuttingPlane, ReducedProblem
 from maxmargin.solvers.requirements import Needs
+from maxmargin.solvers.session import Session
 
 #: steps are given up if the gap falls by less than this factor, so many times in a row
 SLOW, PATIENCE = 0.7, 3
@@ -52,47 +47,48 @@ class SampledNewton:
 
     needs: ClassVar[Needs] = Needs(methods=("sample",))
 
-    def steps(self, problem: Problem, state: SolverState) -> Steps:
+    def run(self, session: Session) -> None:
         """Run the steps, then cutting planes if they do not end at the tolerance."""
-        yield from steps_of_sample(problem, state)
-        if state.stop is None:
-            yield from CuttingPlane().steps(problem, state)
+        steps_of_sample(session)
+        if session.state.stop is None:
+            CuttingPlane().run(session)
 
 
-def steps_of_sample(problem: Problem, state: SolverState) -> Steps:
+@dataclass(slots=True)
+class SampleProgress:
+    """How far the loop is: steps in a row after which the gap had hardly fallen."""
+
+    slow: int = 0
+
+
+def steps_of_sample(session: Session) -> None:
     """Steps until the stopping rule is met; without a stop reason if they no longer help."""
-    C, omega = problem.C, problem.regularizer
-    place = state.take_position("slow")
-    sample: RowSample = yield Open("sample", C)
-    w = frozen(sample.solution()) if place is None else state.w
-    slow, before = 0 if place is None else int(place["slow"]), state.gap
-    step: float | None = None
-    state.place = lambda: {"slow": slow}
-    at: Evaluation = yield Evaluate(w)
-    cut: Cut = yield TakeCut(at)
-    bundle = CuttingPlane().open_bundle(problem, state, cut, resumed=place is not None)
+    problem, state, progress = session.problem, session.state, SampleProgress()
+    resumed = state.track(progress)
+    sample = session.row_sample()
+    at = session.evaluate(state.w if resumed else frozen(sample.solution()))
+    cut, step, before = session.cut(at), None, state.gap
+    model = ReducedProblem(session, CuttingPlane().open_bundle(session, cut, resumed=resumed))
     while True:
-        state.offer(at.w, omega.value(at.w) + C * at.upper)
-        effort = QP_EFFORT * state.gap if np.isfinite(state.gap) else 0.0
-        solution = bundle.solve(C, effort, Attained.by(state.upper, problem.n_examples))
-        state.raise_lower(solution.lower_bound, solution.dual)
-        slow = slow + 1 if state.gap > SLOW * before else 0
+        session.offer(at)
+        solution = model.solve()
+        progress.slow = progress.slow + 1 if state.gap > SLOW * before else 0
         before = state.gap
-        asked = yield Report(len(bundle), solution.n_active, step, "sampled newton")
-        if state.met(problem) or asked is not None:
-            state.stop = "gap" if state.met(problem) else asked
+        if session.report(len(model.bundle), solution.n_active, step, "sampled newton"):
             return
-        direction = None if slow >= PATIENCE else sample.step(at.w, _gradient(problem, at.w, cut))
+        if progress.slow >= PATIENCE:
+            return
+        direction = sample.step(at.w, _gradient(problem, at.w, cut))
         if direction is None:
             return
-        trial: Evaluation = yield Evaluate(frozen(at.w + direction))
-        step = yield from search(problem, at, trial, 1.0)
+        trial = session.evaluate(frozen(at.w + direction))
+        step = session.best_step(at, trial, problem.C, 1.0)
         if not step > 0.0:
             return
-        at = yield Toward(at, trial, min(step, FAR))  # type: ignore[arg-type]
+        at = session.toward(at, trial, min(step, FAR))
         del trial
-        cut = yield TakeCut(at)
-        bundle.add([cut])
+        cut = session.cut(at)
+        model.bundle.add([cut])
 
 
 def _gradient(problem: Problem, w: Array, cut: Cut) -> Array:

@@ -8,9 +8,8 @@ import numpy as np
 
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained, level
+from maxmargin.core.rounding import UpperBound, level
 from maxmargin.core.vectors import Array, frozen
-from maxmargin.solvers.base import Outlook
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class SetsDual:
         w = self.sets.w
         return value - level(self.sets.n_examples) * (abs(value) + float(w @ w))
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The same, as the certificate asks for it."""
         return self.lower()
 
@@ -43,6 +42,5 @@ class SetsProgress:
     """Passes since F was last computed."""
     upper_guess: float = np.inf
     passes: int = 0
-    outlook: Outlook = field(default_factory=Outlook)
-    carried: bool = False
-    """The sets come from another C, and have not been optimized at this one."""
+    seen: list[float] = field(default_factory=list)
+    """What :class:`GapForecast` has seen."""

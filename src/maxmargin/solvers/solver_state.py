@@ -23,10 +23,10 @@ from maxmargin.core.contract.row_duals import DualsInShards, RowDuals
 from maxmargin.core.contract.working_sets import WorkingSets
 from maxmargin.core.cut import Cut
 from maxmargin.core.feasible_dual import FeasibleDual
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.stored_values import count, entries, floats, integers, number
 from maxmargin.core.user_warnings import warn_user
-from maxmargin.core.vectors import Array, SparseVector, Vector, frozen
+from maxmargin.core.vectors import SparseVector, Vector, frozen
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.dual_coordinate import DualCoordinate
 from maxmargin.solvers.row_ascent import PlaneDual, RowsDual, ShardsDual
@@ -211,7 +211,7 @@ def _restore(
         planes += point.planes if isinstance(point, DualPoint) else ()
         span.require_columns([w, *planes])
     if point is not None:
-        value = number(point.value(omega, dim, Attained(state.upper)), "its dual value")
+        value = number(point.value(omega, dim, UpperBound(state.upper)), "its dual value")
         state.raise_lower(value, point)
     return state
 
@@ -296,20 +296,3 @@ def _read_place(place: Any) -> dict[str, Any] | None:
             for one in value if isinstance(value, list) else [value]:
                 number(one, name, finite=False)
     return dict(place)
-
-
-def compare(
-    risk: Risk, problem: Problem, memory: Any, before: float, w: Array, upper: float
-) -> None:
-    """The restored incumbent, at which the risk is at most ``upper``, must have the objective ``before``. It
-    has not if features or losses are not what they were."""
-    proved, now = risk.offers.proved, problem.regularizer.value(w) + problem.C * upper
-    noise = 0.0 if proved is None else 2.0 * problem.C * proved.rounding(w, upper)
-    if isinstance(memory, Bundle):  # of losses that say nothing of rounding
-        noise += problem.C * memory.value_error(w)
-    if np.isfinite(before) and abs(now - before) > 1e-6 * max(abs(now), abs(before)) + noise:
-        raise CheckpointError(
-            f"the checkpoint is not true here: its weights had the objective {before:.9g} and have "
-            f"{now:.9g}. Features or losses are not what they were; does setup number features in the same "
-            "order every time?"
-        )

@@ -5,24 +5,21 @@ The loop is that of any solver; see :mod:`maxmargin.risks.scores.wide` for the m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxmargin.core.bundle import Bundle
-from maxmargin.core.contract.risk import Risk, WideFit
+from maxmargin.core.contract.risk import WideFit
 from maxmargin.core.contract.wide import LostPlanes
-from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.result import SolveResult, Start
-from maxmargin.core.stopping import StoppingRule
 from maxmargin.core.vectors import Array
 from maxmargin.solvers.base import Problem, SolverState
 from maxmargin.solvers.certificate import finish
-from maxmargin.solvers.checkpointing import CheckpointWriter
+from maxmargin.solvers.checkpointing import CheckpointWriter, prepare
 from maxmargin.solvers.cutting_plane import CuttingPlane
-from maxmargin.solvers.driver import Callback, Driver, Observer, prepare, problem_of
+from maxmargin.solvers.session import Session
 
 #: how many times a fit starts again because a worker died
 MAX_RESTARTS = 10
@@ -42,38 +39,33 @@ class _RowsMemory:
 
 
 def minimize_in_rows(
-    risk: Risk,
-    C: float,
+    session: Session,
     solver: CuttingPlane,
-    regularizer: SquaredNorm,
-    stopping: StoppingRule,
-    max_iter: int | None,
-    max_seconds: float | None,
-    callbacks: Sequence[Callback],
-    observer: Observer | None,
     start: SolveResult | Start | None,
-    recorder: CheckpointWriter | None = None,
-    kept: dict[str, Any] | None = None,
+    recorder: CheckpointWriter | None,
+    kept: dict[str, Any] | None,
 ) -> SolveResult:
     """Solve with combinations of planes as points, then certify the weights they represent."""
+    risk, own, observer = session.risk, session.problem, session.observer
     wide = risk.offers.wide
     if wide is None:
         raise TypeError(f"{type(risk).__name__} cannot keep planes with its rows.")
-    span = wide.in_span(regularizer, solver.max_planes)
+    span = wide.in_span(own.regularizer, solver.max_planes)
     solver = replace(solver, max_planes=span.max_planes)
     try:
-        problem = problem_of(span, C, span.regularizer, stopping, 0)
-        problem = replace(problem, shape=span.shape)
-        state = _at_zero(span, problem)
+        problem = Problem.of(span, own.C, span.regularizer, own.stopping, 0)
+        session.risk = session.span = span
+        session.problem = replace(problem, shape=span.shape)
+        session.state = _at_zero(span, problem)
+        if observer is not None:
+            session.observer = lambda record, z: observer(record, span.weights(z))
         if start is not None and isinstance(start.dual, _RowsMemory):
-            _take(span, state, start.dual)
-        watch = None if observer is None else lambda r, z: observer(r, span.weights(z))
-        driver = Driver(span, problem, state, max_iter, max_seconds, callbacks, watch, span=span)
-        prepare(driver, solver, recorder, kept)
-        _run(driver, solver, span, recorder)
+            _take(span, session.state, start.dual)
+        prepare(session, solver, recorder, kept)
+        _run(session, solver, span, recorder)
     finally:
         span.close()
-    return finish(risk, replace(problem, regularizer=regularizer), driver.state, driver)
+    return finish(risk, replace(session.problem, regularizer=own.regularizer), session)
 
 
 def _at_zero(span: WideFit, problem: Problem) -> SolverState:
@@ -89,31 +81,31 @@ def _take(span: WideFit, state: SolverState, before: _RowsMemory) -> None:
 
 
 def _run(
-    driver: Driver, solver: CuttingPlane, span: WideFit, recorder: CheckpointWriter | None
+    session: Session, solver: CuttingPlane, span: WideFit, recorder: CheckpointWriter | None
 ) -> None:
     """Run the loop and convert its state to weights. If a worker dies, planes and points are lost, and the
     loop starts again from zero; the limits and the history go on."""
     for restarts in range(MAX_RESTARTS + 1):
         try:
-            driver.run(solver)
+            session.run(solver)
             if recorder is not None:
-                recorder.end(driver)
+                recorder.end(session)
             try:
-                _leave_rows(span, driver.state)
+                _leave_rows(span, session.state)
             except KeyboardInterrupt:
                 # the first one only requests the best point, which needs these passes
-                if driver.state.stop == "interrupted":
+                if session.state.stop == "interrupted":
                     raise
-                driver.state.stop = "interrupted"
-                _leave_rows(span, driver.state)
+                session.state.stop = "interrupted"
+                _leave_rows(span, session.state)
             return
         except LostPlanes as error:
-            if driver.state.stop == "interrupted":  # there is no point to return
+            if session.state.stop == "interrupted":  # there is no point to return
                 raise KeyboardInterrupt from error
             if restarts == MAX_RESTARTS:
                 error.add_note(TOO_OFTEN)
                 raise
-            driver.state = _at_zero(span, driver.problem)
+            session.state = _at_zero(span, session.problem)
             span.forget()
 
 

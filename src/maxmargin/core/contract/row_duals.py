@@ -58,7 +58,7 @@ class RowDuals(Protocol):
         """The C of the current multipliers."""
 
     @property
-    def scale(self) -> float:
+    def easy_C(self) -> float:
         """The largest C at which the problem is certainly easy: 1 over the mean of ``|x|^2``."""
 
     @property
@@ -75,7 +75,7 @@ class RowDuals(Protocol):
         """Number of rows with a nonzero multiplier."""
 
     def improve(self, seed: int) -> SweepStats:
-        """Run one epoch or one Newton step. ``stats.gap`` estimates the duality gap from the rows as
+        """Run one epoch or one Newton step. ``stats.gap_estimate`` estimates the duality gap from the rows as
         they were visited, at no extra cost; ``stats.oracle_calls`` counts the rows visited."""
 
     def check(self, scores: Array) -> None:

@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 class SweepStats:
     """Statistics of one sweep over the examples.
 
-    ``gap`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij at the time each was *visited*.
-    It is an estimate of the duality gap that triggers a confirming pass, never a bound.
+    ``gap_estimate`` is the sum over examples of c_i max_j g_ij - sum_j alpha_ij g_ij at the time each was
+    *visited*. It triggers a confirming pass, and is never a bound.
     """
 
     oracle_calls: int
-    gap: float
+    gap_estimate: float
     new_planes: int
 
 

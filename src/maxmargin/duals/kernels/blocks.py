@@ -38,7 +38,7 @@ from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.box_qp import solve_box
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Attained
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import Array, IntArray, frozen
 from maxmargin.duals.kernels.rows import KernelColumns
 from maxmargin.duals.kernels.terms import KernelTerms
@@ -97,7 +97,7 @@ class KernelDual:
     beta: Array
     terms: KernelTerms
 
-    def value(self, regularizer: SquaredNorm, dim: int, attained: Attained) -> float:
+    def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """D(beta) in double precision, minus a bound on the rounding error."""
         value = float(self.beta @ (self.terms.target - 0.5 * self.risk.values(self.beta)))
         value -= float(self.terms.width @ np.abs(self.beta))

@@ -89,10 +89,10 @@ class LogLossDuals(CenteredDuals):
         if len(self._duals.gaps) < self.n_examples:
             blocks = blocks[np.sort(np.unique(blocks, return_index=True)[1])]
         visited, gap = ascent_sweep(self._chains, self._duals, self._w, blocks, skip_below)
-        return SweepStats(oracle_calls=visited, gap=gap, new_planes=0)
+        return SweepStats(oracle_calls=visited, gap_estimate=gap, new_planes=0)
 
     def epoch(self, order: IntArray) -> SweepStats:
-        return SweepStats(oracle_calls=0, gap=0.0, new_planes=0)
+        return SweepStats(oracle_calls=0, gap_estimate=0.0, new_planes=0)
 
     def begin(self, order: IntArray, skip_below: float) -> IntArray:
         raise ValueError(

@@ -119,21 +119,21 @@ class ChainWorkingSets(MultiplierSets):
             )
             calls, added, gap = calls + more_calls, added + more, gap + seen
             if position == len(order):
-                return SweepStats(oracle_calls=calls, gap=gap, new_planes=added)
+                return SweepStats(oracle_calls=calls, gap_estimate=gap, new_planes=added)
 
     def absorb(self, answers: Sequence[Answers]) -> SweepStats:
         before, total = self.n_planes, 0.0
         self._make_room(np.array([part.lo for part in answers], dtype=np.int64))
         for part in answers:
             self._enter(part)
-            gap = self.epoch(np.array([part.lo])).gap
+            gap = self.epoch(np.array([part.lo])).gap_estimate
             self._stored.gaps[part.lo] = gap
             total += gap
         return SweepStats(len(answers), total, self.n_planes - before)
 
     def epoch(self, order: IntArray) -> SweepStats:
         gap = epoch_sweep(self._chains, self._stored, self._scratch, self._w, order, self._tick)
-        return SweepStats(oracle_calls=0, gap=gap, new_planes=0)
+        return SweepStats(oracle_calls=0, gap_estimate=gap, new_planes=0)
 
     def confirm(self, answers: Sequence[Answers]) -> tuple[float, float]:
         self._tick += 1
