@@ -8,6 +8,7 @@ of the cluster is a drawing.
 
 from __future__ import annotations
 
+import csv
 import sys
 import tempfile
 import warnings
@@ -250,8 +251,35 @@ def draw_proven() -> None:
     save(figure, "guide_proven.svg")
 
 
+def draw_embeddings() -> None:
+    root = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+    with open(root / "probes_fits.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["loss"] == "logistic"]
+    figure, panels = plt.subplots(1, 2, figsize=(7.6, 3.6), layout="constrained", sharey=True)
+    names = [f"{row['set']}, C = {float(row['C']):g}" for row in rows]
+    methods = (("ours", BLUE), ("scikit-learn", ORANGE), ("torch", GRAY))
+    for ax, suffix, label in zip(
+        panels,
+        ("", " beyond X"),
+        ("CPU seconds", "peak of memory / size of the vectors"),
+        strict=True,
+    ):
+        for k, (method, color) in enumerate(methods):
+            shown = [(i, row[method + suffix]) for i, row in enumerate(rows)]
+            places = [i + 0.27 * (k - 1) for i, value in shown if value]
+            values = [float(value) + bool(suffix) for _, value in shown if value]
+            ax.barh(places, values, 0.25, color=color, label=method)
+        ax.set(xlabel=label, xscale="log")
+        plain(ax)
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].invert_yaxis()
+    panels[1].legend(frameon=False)
+    save(figure, "guide_embeddings.svg")
+
+
 if __name__ == "__main__":
     for draw in (
+        draw_embeddings,
         draw_proven,
         draw_linear,
         draw_solvers,

@@ -141,6 +141,17 @@ def test_search_over_C_takes_rows_without_a_copy():
     np.testing.assert_array_equal(taken.part(5, 9).block(0, 4).X, X[order[5:9]])
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_any_number_of_threads_gives_the_same_bits(kind):
+    X, y = np.tile(NUMBERS, (8, 3)).astype(kind), np.tile(CLASSES, 8)
+    X = design_of(X) if kind == "float16" else X
+    fits = [LogisticRegression(C=0.01, n_jobs=n).fit(X, y) for n in (None, 2, 3)]
+    assert fits[0].history_[-1]["method"] == "quasi-newton"
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.coef_, fits[0].coef_)
+        assert fit.objective_ == fits[0].objective_
+
+
 def test_other_solvers_read_blocks():
     X, y = TYPES["quantized"], CLASSES > 1
     auto = LinearSVC(C=0.1).fit(design_of(X), y)

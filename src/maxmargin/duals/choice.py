@@ -109,7 +109,7 @@ def row_duals(
         by_points = isinstance(terms, DualTerms) and terms.capped
         return (InteriorPoint if by_points else SmoothNewton)(rows, C, regularizer)
     if method == "quasi-newton":
-        return QuasiNewton(rows, C, regularizer)
+        return QuasiNewton(rows, C, regularizer, run)
     if method == "stream":
         return StreamedRows(rows, C, streaming or Streaming())
     if method == "block coordinate":

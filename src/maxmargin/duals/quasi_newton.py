@@ -36,11 +36,14 @@ from maxmargin.core.stored_values import floats, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import DenseDesign, DenseRows
 from maxmargin.duals.exact_steps import ExactSteps, pays
+from maxmargin.duals.row_blocks import Run, in_order
 from maxmargin.duals.rows import Rows, same_shape
 from maxmargin.duals.tangent import Tangent, blocks
 
 #: entries and rows of a block, which stays in the cache; pairs that L-BFGS keeps
 ENTRIES, BLOCK, MEMORY = 2**17, (256, 4096), 10
+#: parts of a pass that may be computed at the same time, and the blocks from which there are so many
+PARTS, MANY = 4, 16
 #: the most features; and the most features squared per row and score for which eigenvectors are worth it
 MOST_FEATURES, WORTH = 3000, 32
 #: rows per feature from which the eigenvectors are computed
@@ -76,15 +79,16 @@ class QuasiNewton:
 
     n_steps = 1
 
-    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm) -> None:
+    def __init__(self, rows: Rows, C: float, regularizer: SquaredNorm, run: Run = in_order) -> None:
         terms = rows.loss.column_terms()
         design = rows.design
         assert isinstance(design, DenseRows)
         assert terms is not None
         self.rows, self.C, self.regularizer, self._terms = rows, C, regularizer, terms
-        self._K = rows.n_columns
+        self._K, self._run = rows.n_columns, run
         self._design, self._d = design, design.shape[1]
         self._height = min(BLOCK[1], max(BLOCK[0], ENTRIES // max(1, self._d)))
+        self._spans = blocks(rows, self._height)
         self.n_examples = self.n_active = rows.n
         self.n_support = 0
         penalty = np.ones(rows.dim)
@@ -168,11 +172,11 @@ class QuasiNewton:
 
     # -- passes over the rows ------------------------------------------------------------------------------
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self, spans: list[tuple[int, int]]) -> Iterator[Block]:
         """Rows, labels, weights times C, and offsets of one block after the other."""
         rows, kind = self.rows, self._type
         scratch = np.empty((self._height, self._d), kind)
-        for lo, hi in blocks(rows, self._height):
+        for lo, hi in spans:
             y, c = np.asarray(rows.y[lo:hi]), self.C * rows.weight[lo:hi]
             yield (
                 self._design.entries(slice(lo, hi), kind, scratch),
@@ -191,10 +195,25 @@ class QuasiNewton:
         return s
 
     def _pass(self, W: Weights) -> tuple[float, Weights, Weights]:
-        """The loss, its gradient, and the second derivatives h."""
+        """The loss, its gradient, and the second derivatives h. Parts of many blocks may be summed at the
+        same time; they do not depend on the number of workers."""
+        n = len(self._spans)
+        count = PARTS if n >= MANY else 1
+        sums: list[Any] = [None] * count
+
+        def work(k: int) -> None:
+            sums[k] = self._sum(W, self._spans[k * n // count : (k + 1) * n // count])
+
+        self._run(work, count)
+        total, G, h = sums[0]
+        for more, others, curved in sums[1:]:
+            total, G, h = total + more, np.add(G, others, out=G), h + curved
+        return total, G, h
+
+    def _sum(self, W: Weights, spans: list[tuple[int, int]]) -> tuple[float, Weights, Weights]:
         d, total = self._d, 0.0
         G, h = np.zeros_like(W), np.zeros(self._K)
-        for X, y, c, offset in self._blocks():
+        for X, y, c, offset in self._blocks(spans):
             s = self._scores(X, W, offset)
             loss, curved = self._terms.fill(s, y, c)
             total += loss

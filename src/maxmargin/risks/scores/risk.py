@@ -41,6 +41,10 @@ from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, tot
 from maxmargin.risks.scores.wide import WideScoreRisk
 
 
+#: methods that the threads of an engine share
+AT_ONCE = ("block coordinate", "quasi-newton")
+
+
 def _weights(given: Any, n: int) -> Any:
     if not isinstance(given, LazyColumn):
         return check_weights(given, n)
@@ -276,7 +280,7 @@ class ScoreRisk:
     ) -> RowDuals:
         """A new dual point over the rows, optimized by this method."""
         if method != AT_SHARDS:
-            run = self.run if method == "block coordinate" else in_order
+            run = self.run if method in AT_ONCE else in_order
             return row_duals(method, self.rows, C, regularizer, streaming, blocks, run)
         why = self.refusal(method, regularizer)
         if why is not None:
