@@ -40,7 +40,6 @@ from maxmargin.risks.scores.joint import gathering
 from maxmargin.risks.scores.shard import ScoreShard, make_block, make_shard, totals
 from maxmargin.risks.scores.wide import WideScoreRisk
 
-
 #: methods that the threads of an engine share
 AT_ONCE = ("block coordinate", "quasi-newton")
 
