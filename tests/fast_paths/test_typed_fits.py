@@ -84,6 +84,14 @@ def test_fits_have_the_same_optimum(name, kind):
         assert plain * (1 - 1e-12) <= narrow.objective_ <= plain * (1 + 1e-8)  # with rounding
 
 
+def test_proofs_of_predictions_are_those_of_the_conversion():
+    X = TYPES["quantized"]
+    model = LinearSVC(C=0.1, tol=0.01).fit(design_of(X), CLASSES)
+    own, plain = (model.proven(rows) for rows in (design_of(X), converted(X)))
+    np.testing.assert_array_equal(own, plain)
+    assert 0.5 < own.mean() < 1.0
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_predictions_are_those_of_the_conversion(kind):
     X = TYPES[kind]

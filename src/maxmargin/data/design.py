@@ -22,7 +22,7 @@ from maxmargin.data.in_memory import BLOCK as BLOCK
 from maxmargin.data.in_memory import CSRDesign as CSRDesign
 from maxmargin.data.in_memory import DenseDesign as DenseDesign
 from maxmargin.data.in_memory import as_matrix as as_matrix
-from maxmargin.data.typed_design import by_blocks
+from maxmargin.data.typed_design import TypedDesign, by_blocks
 
 #: maximum number of entries per shard if there are more than 32 shards: about a tenth of a second of work
 SHARD_WORK = 2**26
@@ -165,6 +165,8 @@ def row_lengths(design: Design, lo: int, hi: int) -> Array | float | None:
         out = np.empty(hi - lo)
         products.csr_lengths(design.indptr[lo : hi + 1], design.data, out)
         return out
+    if isinstance(design, TypedDesign):
+        return design.lengths(lo, hi)
     known = getattr(design, "largest_square", None)
     return None if known is None else float(np.sqrt(known))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.compiled import products
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.in_memory import DenseDesign
 from maxmargin.data.typed_rows import TypedRows, check_finite, typed_rows, widen
@@ -91,6 +92,13 @@ class TypedDesign:
     def take(self, rows: IntArray) -> TypedDesign:
         """These rows in this order: only their numbers are stored."""
         return TypedDesign(self.rows, rows if self._order is None else self._order[rows])
+
+    def lengths(self, lo: int, hi: int) -> Array:
+        """The norms of the rows ``lo .. hi-1``."""
+        out = np.empty(hi - lo)
+        for first, last, block in self._blocks(lo, hi):
+            products.dense_lengths(block.X, out[first - lo : last - lo])
+        return out
 
     @cached_property
     def largest_square(self) -> float:
