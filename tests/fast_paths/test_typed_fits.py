@@ -89,7 +89,7 @@ def test_proofs_of_predictions_are_those_of_the_conversion():
     model = LinearSVC(C=0.1, tol=0.01).fit(design_of(X), CLASSES)
     own, plain = (model.proven(rows) for rows in (design_of(X), converted(X)))
     np.testing.assert_array_equal(own, plain)
-    assert 0.5 < own.mean() < 1.0
+    assert 0.1 < own.mean() < 1.0
 
 
 @pytest.mark.parametrize("kind", TYPES)
