@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from maxmargin._version import __version__ as __version__  # type checkers: public
@@ -137,7 +138,7 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_PACKAGES, "__version__"})
 
 
-def _write_model(estimator: Any, path: Any) -> None:
+def _write_model(estimator: Any, path: str | PathLike[str]) -> None:
     from maxmargin.persistence import save
 
     save(estimator, path)

@@ -22,7 +22,9 @@ class SpanScores(NamedTuple):
     f1: float
 
 
-def span_scores(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any]]) -> SpanScores:
+def span_scores(
+    y_true: Sequence[Sequence[object]], y_pred: Sequence[Sequence[object]]
+) -> SpanScores:
     """Precision, recall, and F1 of whole spans, counted over all sequences as conlleval does.
 
     A span is found if its begin, its end, and its name are right.
@@ -59,7 +61,7 @@ def span_scores(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any]]
     return SpanScores(precision, recall, 2 * precision * recall / total if total else 0.0)
 
 
-def span_f1_score(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any]]) -> float:
+def span_f1_score(y_true: Sequence[Sequence[object]], y_pred: Sequence[Sequence[object]]) -> float:
     """F1 of whole spans; see :func:`span_scores`.
 
     Parameters
@@ -87,7 +89,7 @@ def span_f1_score(y_true: Sequence[Sequence[Any]], y_pred: Sequence[Sequence[Any
     return span_scores(y_true, y_pred).f1
 
 
-def spans(labels: Sequence[Any]) -> set[tuple[int, int, str]]:
+def spans(labels: Sequence[object]) -> set[tuple[int, int, str]]:
     """The spans of a sequence of labels, as conlleval reads them.
 
     An I- label that follows another name, or O, begins a span.
@@ -125,7 +127,7 @@ def spans(labels: Sequence[Any]) -> set[tuple[int, int, str]]:
     return out
 
 
-def are_span_labels(labels: Iterable[Any]) -> bool:
+def are_span_labels(labels: Iterable[object]) -> bool:
     """Whether the labels mark spans: O, B-name, I-name, and so on."""
     seen = {str(label) for label in labels}
     return any(label.startswith("B-") for label in seen) and all(

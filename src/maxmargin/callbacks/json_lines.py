@@ -45,7 +45,7 @@ class JsonLines:
             file.write(json.dumps(values, allow_nan=False) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """The value as JSON can express it."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, dict):

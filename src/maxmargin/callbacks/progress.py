@@ -134,7 +134,7 @@ def _of_search(search: Any) -> list[str]:
     return parts
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ LOG = logging.getLogger("maxmargin.checkpoints")
 STATE = "state"
 
 
-def is_url(path: Any) -> bool:
+def is_url(path: str | PathLike[str]) -> bool:
     """Whether a checkpoint is in an object store."""
     return isinstance(path, str) and "://" in path
 

@@ -115,7 +115,7 @@ def print_json(found: dict[str, Any]) -> None:
     print(json.dumps(found, allow_nan=False, default=_plain))
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """The value, or None for numbers that JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -128,7 +128,7 @@ def _digits(lower: float, upper: float) -> int:
     return 17
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """NumPy numbers and arrays as numbers and lists, and other objects as they are shown."""
     if hasattr(value, "tolist"):
         return value.tolist()

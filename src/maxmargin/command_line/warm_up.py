@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from maxmargin.command_line.common_estimators import COMMON
 from maxmargin.command_line.tiny_fits import TINY_FITS
 
 
-def warm_up(estimators: str | Sequence[Any] | None = None) -> dict[str, float]:
+def warm_up(estimators: str | Sequence[object] | None = None) -> dict[str, float]:
     """Compile for this machine now, so that first fits do not.
 
     Wheels for a platform have compiled code, and need no warm-up. With the pure wheel, the first fit on a
@@ -44,7 +43,7 @@ def warm_up(estimators: str | Sequence[Any] | None = None) -> dict[str, float]:
     return {name: _seconds(TINY_FITS[name]) for name in _names(estimators)}
 
 
-def _names(estimators: str | Sequence[Any] | None) -> list[str]:
+def _names(estimators: str | Sequence[object] | None) -> list[str]:
     if estimators is None:
         return list(COMMON)
     if isinstance(estimators, str):

@@ -66,7 +66,7 @@ def check_dense(X: AnyArray, name: str = "X", row: Name = row_name) -> None:
         raise not_finite(name, X.reshape(-1)[at], row(i), j)
 
 
-def not_finite(name: str, value: Any, row: str, column: int | str) -> ValueError:
+def not_finite(name: str, value: object, row: str, column: int | str) -> ValueError:
     """The error for an entry that is not finite."""
     return ValueError(
         f"there are NaN or infinite values in {name}: {value} in {row}, column {column}. All entries must be "
@@ -207,7 +207,7 @@ def summed(X: Any) -> Any:
     return out
 
 
-def _numbers(given: Any, name: str) -> AnyArray:
+def _numbers(given: object, name: str) -> AnyArray:
     data: AnyArray = np.asarray(given)
     if data.ndim != 1 or data.dtype.kind not in "fiub":
         raise ValueError(
@@ -223,7 +223,7 @@ def _native(values: AnyArray) -> AnyArray:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
-def _integers(given: Any, name: str) -> AnyArray:
+def _integers(given: object, name: str) -> AnyArray:
     values: AnyArray = np.asarray(given)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise _damaged(
@@ -280,7 +280,9 @@ def _is_whole(X: Any) -> bool:
     return all(len(a) == len(b) for a, b in zip(rows, data, strict=True))
 
 
-def stacked(parts: Sequence[Any], name: str = "X", part: str = "sequence", row: str = "row") -> Any:
+def stacked(
+    parts: Sequence[object], name: str = "X", part: str = "sequence", row: str = "row"
+) -> Any:
     """Stack matrices with the same number of columns, dense or sparse, into one checked CSR matrix without
     duplicates. Errors name the part and the row in it: "sequence 3, row 0"."""
     rows = [_part(x, f"{name}, {part} {i}", numbered(row)) for i, x in enumerate(parts)]

@@ -25,7 +25,9 @@ def entries(kept: Any, *names: str) -> list[Any]:
     return [kept[name] for name in names]
 
 
-def floats(given: Any, what: str, shape: tuple[int | None, ...], *, finite: bool = True) -> Array:
+def floats(
+    given: object, what: str, shape: tuple[int | None, ...], *, finite: bool = True
+) -> Array:
     """Check an array of float64 of this shape (None: any length); NaN is never allowed."""
     array: Array = _array(given, what, "f", shape)
     if array.dtype != np.float64 or not (np.isfinite(array) if finite else array == array).all():
@@ -34,7 +36,7 @@ def floats(given: Any, what: str, shape: tuple[int | None, ...], *, finite: bool
 
 
 def integers(
-    given: Any, what: str, shape: tuple[int | None, ...], least: int = 0, below: int = 2**62
+    given: object, what: str, shape: tuple[int | None, ...], least: int = 0, below: int = 2**62
 ) -> IntArray:
     """Check an array of integers in this range; return it as int64."""
     array: IntArray = _array(given, what, "iu", shape)
@@ -43,12 +45,12 @@ def integers(
     return array.astype(np.int64, copy=False)
 
 
-def flags(given: Any, what: str, shape: tuple[int | None, ...]) -> Any:
+def flags(given: object, what: str, shape: tuple[int | None, ...]) -> Any:
     """Check an array of booleans."""
     return _array(given, what, "b", shape)
 
 
-def _array(given: Any, what: str, kinds: str, shape: tuple[int | None, ...]) -> Any:
+def _array(given: object, what: str, kinds: str, shape: tuple[int | None, ...]) -> Any:
     if type(given) is not np.ndarray or given.dtype.kind not in kinds or not given.dtype.isnative:
         raise ValueError(f"{what} are not an array of the expected type")
     fits = len(given.shape) == len(shape) and all(
@@ -71,7 +73,7 @@ def number(given: Any, what: str, least: float = -math.inf, *, finite: bool = Tr
     raise ValueError(f"{what} is not a valid number")
 
 
-def count(given: Any, what: str, least: int = 0, most: int = 2**62) -> int:
+def count(given: object, what: str, least: int = 0, most: int = 2**62) -> int:
     """Check an integer in this range."""
     if isinstance(given, np.integer):
         given = int(given)

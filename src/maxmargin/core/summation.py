@@ -65,7 +65,7 @@ def _pair(left: PartialSum, right: PartialSum) -> Any:
     return add(left.total, right.total)
 
 
-def fold(parts: Iterable[Any], start: int = 0) -> list[PartialSum]:
+def fold(parts: Iterable[object], start: int = 0) -> list[PartialSum]:
     """Sum the parts from number ``start`` on as far as the tree allows without the others."""
     return merge(PartialSum(start + k, 1, part) for k, part in enumerate(parts))
 
@@ -145,6 +145,6 @@ def join(sums: Iterable[PartialSum]) -> Any:
     return total
 
 
-def tree_sum(parts: Iterable[Any]) -> Any:
+def tree_sum(parts: Iterable[object]) -> Any:
     """The sum of the parts, in order, by the fixed tree."""
     return join(fold(parts))

@@ -90,7 +90,7 @@ def writable(w: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(_Writable(w)) if w.size else w.copy()
 
 
-def all_writable(members: Iterable[Any]) -> tuple[Any, ...]:
+def all_writable(members: Iterable[object]) -> tuple[Any, ...]:
     """The same members, with arrays made :func:`writable`."""
     return tuple(writable(m) if isinstance(m, np.ndarray) else m for m in members)
 

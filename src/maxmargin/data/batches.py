@@ -37,7 +37,7 @@ class CheckedBatch:
     squares: npt.NDArray[np.float64]
 
 
-def uniform(batches: Iterable[Any], dtype: Any) -> Iterator[CheckedBatch]:
+def uniform(batches: Iterable[object], dtype: npt.DTypeLike) -> Iterator[CheckedBatch]:
     """Validate the batches one by one; an error names the batch."""
     kind = None if dtype is None else _float(np.dtype(dtype))
     for number, batch in enumerate(batches):

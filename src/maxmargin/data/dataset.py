@@ -178,7 +178,7 @@ class Dataset:
             f"<Dataset of {rows} and {m.n_features} features, {m.type_name}, {m.layout}, {shards}>"
         )
 
-    def __array__(self, *args: Any, **options: Any) -> AnyArray:
+    def __array__(self, *args: object, **options: Any) -> AnyArray:
         """Refuse to become an array, as the cross-validation of scikit-learn would make it."""
         raise TypeError(
             "a data set on disk is not an array, and scikit-learn cannot split it. Pass it to fit or "
@@ -316,7 +316,7 @@ class Dataset:
         return self.fingerprint[: len(fingerprint)] == list(fingerprint)
 
     def append(
-        self, batches: Iterable[Any], *, dtype: Any = None, shard_bytes: int = SHARD_BYTES
+        self, batches: Iterable[object], *, dtype: Any = None, shard_bytes: int = SHARD_BYTES
     ) -> Dataset:
         """Append rows, in one pass over batches as in :func:`write`. Existing files are not changed.
 

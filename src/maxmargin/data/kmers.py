@@ -70,7 +70,7 @@ class KmerDesign:
 
     def __init__(
         self,
-        strings: Any,
+        strings: object,
         *,
         orders: Any = (1, 8),
         kind: Kind = "weighted_degree",
@@ -98,7 +98,7 @@ class KmerDesign:
         if normalize:
             self.squared_norms = np.where(self.squared_norms > 0.0, 1.0, 0.0)
 
-    def like(self, strings: Any) -> Self:
+    def like(self, strings: object) -> Self:
         """The same features for other strings, for prediction."""
         return type(self)(
             strings,
@@ -250,7 +250,7 @@ def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
     return beta
 
 
-def _layout(words: KmerWords, strings: Any, kind: str, positions: Any) -> Layout:
+def _layout(words: KmerWords, strings: object, kind: str, positions: Any) -> Layout:
     table = np.full(256, 255, dtype=np.uint8)
     either = words.alphabet in (words.alphabet.upper(), words.alphabet.lower())
     for number, letter in enumerate(words.alphabet):
@@ -284,7 +284,7 @@ def _flat(strings: Any, start: int, stop: int | None) -> tuple[Bytes, IntArray]:
     return np.frombuffer(b"".join(cut), dtype=np.uint8), lengths
 
 
-def _as_bytes(strings: Sequence[Any]) -> list[bytes]:
+def _as_bytes(strings: Sequence[object]) -> list[bytes]:
     """Every string as one byte per character; characters outside ASCII become invalid letters."""
     if isinstance(strings, str | bytes):
         raise TypeError("strings must be a list of strings, not a single string.")

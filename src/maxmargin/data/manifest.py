@@ -285,7 +285,7 @@ _TYPES = {
 }
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """File content, shortened for an error message."""
     text = value if isinstance(value, str) else repr(value)
     text = text.encode("ascii", "backslashreplace").decode("ascii")
@@ -318,7 +318,7 @@ def _require(holds: bool, what: str) -> None:
         raise DatasetError(shown(what))
 
 
-def read(kind: Any, body: Any, what: str) -> Any:
+def read(kind: object, body: Any, what: str) -> Any:
     """A value of this type, from JSON. Types are those of the fields above: counts, finite numbers of at
     least 0, strings, flags, labels (Any), tuples, dicts, and objects with all of their fields."""
     origin, inner = get_origin(kind), get_args(kind)
@@ -347,7 +347,7 @@ def read(kind: Any, body: Any, what: str) -> Any:
 
 
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: object) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
@@ -481,6 +481,6 @@ def _check_shard(manifest: Manifest, shard: Shard, what: str) -> None:
     _require(shard.with_checksum().checksum == shard.checksum, f"checksum of {what}")
 
 
-def _canonical(content: Any) -> bytes:
+def _canonical(content: object) -> bytes:
     """Canonical JSON: equal content always has equal bytes."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

@@ -32,7 +32,7 @@ _STEP = 1 << 21
 
 def write(
     path: str | os.PathLike[str],
-    batches: Iterable[Any],
+    batches: Iterable[object],
     *,
     dtype: Any = None,
     overwrite: bool = False,
@@ -93,7 +93,7 @@ def write(
 
 def write_part(
     path: str | os.PathLike[str],
-    batches: Iterable[Any],
+    batches: Iterable[object],
     name: str | None = None,
     *,
     dtype: Any = None,

@@ -48,7 +48,7 @@ class ShardColumn(LazyColumn):
         self._stored = next(file.dtype for file in self._files if file is not _NOTHING)
         self.dtype = self._rows(0, 0).dtype
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         if isinstance(key, slice):
             return super().__getitem__(key)
         if not isinstance(key, int | np.integer):

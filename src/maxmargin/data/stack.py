@@ -98,7 +98,7 @@ class StackedDesign:
         return f"part {k}: {description}"
 
 
-def hstack(parts: Sequence[Any], *, scale: Sequence[float] | None = None) -> StackedDesign:
+def hstack(parts: Sequence[object], *, scale: Sequence[float] | None = None) -> StackedDesign:
     """Stack designs or matrices of the same rows horizontally.
 
     Nothing is copied: each part computes its products. Parts may be arrays, sparse matrices, k-mers, or

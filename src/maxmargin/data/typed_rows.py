@@ -154,7 +154,7 @@ class Quantized(TypedRows):
         )
 
 
-def _per_column(given: Any, name: str, columns: int) -> Array:
+def _per_column(given: object, name: str, columns: int) -> Array:
     values = np.array(given, dtype=np.float64)
     if values.shape not in ((), (columns,)):
         raise ValueError(

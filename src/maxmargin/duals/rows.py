@@ -29,7 +29,7 @@ def epochs_per_call(work: float) -> int:
     return int(min(5.0, max(1.0, CALL / max(1.0, work))))
 
 
-def same_shape(given: Any, own: Array) -> Array:
+def same_shape(given: object, own: Array) -> Array:
     """Check numbers from a file: they must fit these rows."""
     return floats(given, "the numbers of rows", own.shape)
 

@@ -144,7 +144,7 @@ class ShardCoordinates(BlockAscent):
         self._u[:] = u
         self._linear, self._curved = float(sums[0]), float(sums[1])
 
-    def _reduce(self, method: Callable[..., Any], *args: Any) -> Any:
+    def _reduce(self, method: Callable[..., Any], *args: object) -> Any:
         return self._surviving(lambda: self._engine.reduce(method, *args))
 
     # -- the dual point ----------------------------------------------------------------------------

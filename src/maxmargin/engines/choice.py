@@ -79,7 +79,7 @@ def make_engine(
 
 @contextlib.contextmanager
 def opened(
-    kind: Any = None,
+    kind: object = None,
     n_jobs: int | None = None,
     prepare: Callable[[], object] | None = None,
     *,

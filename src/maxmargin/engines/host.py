@@ -63,7 +63,7 @@ class Host(ThreadEngine):
         numbers: Sequence[int],
         n_shards: int,
         makers: Callable[[], Any],
-        specs: Callable[[], Sequence[Any]],
+        specs: Callable[[], Sequence[object]],
     ) -> None:
         """Build the shards of this worker: those of these numbers, of so many. ``makers`` returns what is
         called first (or None), once in this process, and the factory."""
@@ -80,7 +80,7 @@ class Host(ThreadEngine):
             self._fail_to_build(error)
         self.adopt(numbers, specs)
 
-    def adopt(self, numbers: Sequence[int], specs: Callable[[], Sequence[Any]]) -> None:
+    def adopt(self, numbers: Sequence[int], specs: Callable[[], Sequence[object]]) -> None:
         """Build more shards, and keep those that are here."""
         if self.failed is not None:
             return
@@ -110,7 +110,7 @@ class Host(ThreadEngine):
         return all(getattr(self._own.get(number), "movable", True) for number in numbers)
 
     def reduced(
-        self, method: str, args: tuple[Any, ...], numbers: Sequence[int] | None = None
+        self, method: str, args: tuple[object, ...], numbers: Sequence[int] | None = None
     ) -> list[PartialSum] | Failure:
         """The results of all shards here, or of some, added up as far as the summation tree allows without
         those of other workers."""
@@ -121,7 +121,7 @@ class Host(ThreadEngine):
             return failure(error)
 
     def gathered(
-        self, method: str, args: tuple[Any, ...], numbers: Sequence[int] | None = None
+        self, method: str, args: tuple[object, ...], numbers: Sequence[int] | None = None
     ) -> list[Any] | Failure:
         """The results, one per shard, in the order of their numbers."""
         try:
@@ -143,7 +143,7 @@ class Host(ThreadEngine):
         return f"shard {self._number(index)} of {self._n_shards}"
 
 
-def _read_only(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _read_only(args: tuple[object, ...]) -> tuple[Any, ...]:
     for argument in args:
         if isinstance(argument, Handle):
             argument.array.setflags(write=False)  # pickling may lose this flag
@@ -165,7 +165,7 @@ def failure(error: BaseException) -> Failure:
     return Failure(error)
 
 
-def raise_first(answers: Sequence[Any]) -> None:
+def raise_first(answers: Sequence[object]) -> None:
     """Raise the error of the first failing shard, if any."""
     for answer in answers:
         if isinstance(answer, Failure):

@@ -93,7 +93,7 @@ class ProcessEngine(SerialEngine):
         make = partial(type(self), by_value=True) if self._by_value else type(self)
         return make, (self.n_workers, self._prepare)
 
-    def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
+    def open(self, factory: Callable[[Any], Any], specs: Sequence[object]) -> Self:
         """Build the shards in the workers; start the workers if they are not running."""
         self._owner.require_here("ProcessEngine")
         n, n_shards = min(self.n_workers, len(specs)), len(specs)
@@ -117,12 +117,12 @@ class ProcessEngine(SerialEngine):
             return super().publish(array)
         return Published.of(array)
 
-    def reduce(self, method: Callable[..., R], *args: Any) -> R:
+    def reduce(self, method: Callable[..., R], *args: object) -> R:
         """Sum of the results of all shards, partly added up by the workers."""
         total: R = join(self._call_all("reduced", shard_method(method), args))
         return total
 
-    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
+    def gather(self, method: Callable[..., R], *args: object) -> list[R]:
         """Results of all shards."""
         return list(self._call_all("gathered", shard_method(method), args))
 
@@ -144,7 +144,7 @@ class ProcessEngine(SerialEngine):
         self._workers = self._workers[:n]
         self._workers += [_WorkerProcess(self._by_value) for _ in range(len(self._workers), n)]
 
-    def _call_all(self, kind: str, method: str, args: tuple[Any, ...]) -> Iterable[Any]:
+    def _call_all(self, kind: str, method: str, args: tuple[object, ...]) -> Iterable[Any]:
         self._owner.require_here("ProcessEngine")
         self._require_shards()
         segments = [a.segment for a in args if isinstance(a, Published)]

@@ -126,7 +126,7 @@ class RayEngine(SerialEngine):
         options = (self.n_workers, self.address, self.threads, self._prepare, self.timeout)
         return type(self), options
 
-    def open(self, factory: Callable[[Any], Any], specs: Sequence[Any]) -> Self:
+    def open(self, factory: Callable[[Any], Any], specs: Sequence[object]) -> Self:
         """Build the shards in the workers; start the workers if they are not running."""
         cluster = self._joined()
         if self._team is None:
@@ -151,7 +151,7 @@ class RayEngine(SerialEngine):
         ref = self._joined().put(np.asarray(array))
         return _Placed(self._joined().snapshot(ref), ref)
 
-    def reduce(self, method: Callable[..., R], *args: Any) -> R:
+    def reduce(self, method: Callable[..., R], *args: object) -> R:
         """Sum of the results of all shards."""
         self._require_shards()
         name = shard_method(method)
@@ -161,7 +161,7 @@ class RayEngine(SerialEngine):
         found: R = self._tree(name, args)
         return found
 
-    def gather(self, method: Callable[..., R], *args: Any) -> list[R]:
+    def gather(self, method: Callable[..., R], *args: object) -> list[R]:
         """Results of all shards."""
         self._require_shards()
         answers: dict[int, R] = {}
@@ -209,7 +209,7 @@ class RayEngine(SerialEngine):
 
     # -- one call --------------------------------------------------------------------------------------
 
-    def _round(self, how: str, *args: Any) -> list[Call]:
+    def _round(self, how: str, *args: object) -> list[Call]:
         """Call all shards; return the calls with their results in order, or raise the error of the first
         failing shard."""
         team = self._working()
@@ -245,7 +245,7 @@ class RayEngine(SerialEngine):
             fetching.remove(ready)
             sources += 1
 
-    def _tree(self, method: str, args: tuple[Any, ...]) -> Any:
+    def _tree(self, method: str, args: tuple[object, ...]) -> Any:
         """The sum, merged by the workers if it is large; recomputed if a part of it is lost."""
         cluster = self._joined()
         lost: Exception | None = None

@@ -113,7 +113,7 @@ class Cluster:
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> Any:
+    def put(self, value: object) -> Any:
         """A reference to the value in the object store, which keeps it as long as the reference lives."""
         return self._ray.put(value)
 
@@ -122,7 +122,7 @@ class Cluster:
         pack = self._ray.cloudpickle.dumps
         return pack(spec) if _size(pack, spec) < SMALL else self._ray.put(spec)
 
-    def pack(self, value: Any) -> bytes:
+    def pack(self, value: object) -> bytes:
         """The pickled value; classes of a script or notebook are pickled by value."""
         return cast(bytes, self._ray.cloudpickle.dumps(value))
 
@@ -238,7 +238,7 @@ class Cluster:
                 self._ray.kill(actor)
 
 
-def _size(dumps: Any, value: Any) -> int:
+def _size(dumps: Any, value: object) -> int:
     buffers: list[pickle.PickleBuffer] = []
     plain = dumps(value, protocol=5, buffer_callback=buffers.append)
     return len(plain) + sum(buffer.raw().nbytes for buffer in buffers)

@@ -115,7 +115,7 @@ class Team:
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def call(self, how: str, args: tuple[Any, ...], timeout: float | None) -> list[Call]:
+    def call(self, how: str, args: tuple[object, ...], timeout: float | None) -> list[Call]:
         """Call all shards; the calls with their results, in the order of the shards."""
         began = time.perf_counter()
         if sum(len(worker.shards) for worker in self.workers) != len(self._specs):
@@ -139,7 +139,7 @@ class Team:
         return sorted(done, key=lambda call: call.numbers[0])
 
     def _ask(
-        self, worker: Worker, how: str, args: tuple[Any, ...], numbers: list[int] | None = None
+        self, worker: Worker, how: str, args: tuple[object, ...], numbers: list[int] | None = None
     ) -> None:
         """Call the shards of a worker, or some of them."""
         if worker.actor is None:
@@ -153,7 +153,7 @@ class Team:
             answer = method.remote(numbers, *args)
         self._calls[answer] = Call(worker, numbers or list(worker.shards), answer, held)
 
-    def _collected(self, how: str, args: tuple[Any, ...], timeout: float | None) -> list[Call]:
+    def _collected(self, how: str, args: tuple[object, ...], timeout: float | None) -> list[Call]:
         """The calls, answered; if workers die, others have answered for them."""
         cluster, calls = self._cluster, self._calls
         self._traffic.sent += len(calls) * size_of(args)
@@ -202,7 +202,7 @@ class Team:
         dead: list[Worker],
         error: Exception,
         losses: Counter[int],
-        repeated: tuple[str, tuple[Any, ...]],
+        repeated: tuple[str, tuple[object, ...]],
     ) -> None:
         """Spread the shards of dead workers over the others, and repeat the call for those that need it."""
         again = {

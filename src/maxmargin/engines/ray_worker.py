@@ -53,24 +53,24 @@ class MaxMarginWorker:
         """The error that occurred while the shards were built, or None."""
         return self._host.failed
 
-    def answers(self, numbers: list[int] | None, method: str, *args: Any) -> list[Any] | Failure:
+    def answers(self, numbers: list[int] | None, method: str, *args: object) -> list[Any] | Failure:
         """The results, one per shard."""
         return self._host.gathered(method, tuple(map(_near, args)), numbers)
 
     def sums(
-        self, numbers: list[int] | None, method: str, *args: Any
+        self, numbers: list[int] | None, method: str, *args: object
     ) -> list[PartialSum] | Failure:
         """The results, added up as far as the summation tree allows without other workers."""
         return self._host.reduced(method, tuple(map(_near, args)), numbers)
 
     def held(
-        self, numbers: list[int] | None, least: int, method: str, *args: Any
+        self, numbers: list[int] | None, least: int, method: str, *args: object
     ) -> tuple[Any, Any]:
         """The sums; from so many bytes on, None and the sums as a second result that stays in place."""
         sums = _Pickled(self.sums(numbers, method, *args))
         return (None, sums) if sums.nbytes >= least else (sums, None)
 
-    def fetch(self, value: Any) -> None:
+    def fetch(self, value: object) -> None:
         """Nothing: Ray copies the value to this machine before the call."""
 
     def merge(self, *sums: list[PartialSum]) -> list[PartialSum]:
@@ -85,7 +85,7 @@ class MaxMarginWorker:
 class _Pickled:
     """A pickled value, sent as it is, and received as the value itself."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._buffers: list[pickle.PickleBuffer] = []
         self._plain = pickle.dumps(value, protocol=5, buffer_callback=self._buffers.append)
         self.nbytes = len(self._plain) + sum(buffer.raw().nbytes for buffer in self._buffers)
@@ -98,7 +98,7 @@ def _unpickled(plain: bytes, buffers: list[Any]) -> Any:
     return pickle.loads(plain, buffers=buffers)
 
 
-def size_of(value: Any) -> int:
+def size_of(value: object) -> int:
     """Bytes of a value when it is sent; arrays are not copied to find out."""
     return _Pickled(value).nbytes
 

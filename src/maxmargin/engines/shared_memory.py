@@ -62,12 +62,12 @@ class SharedSegment:
         """
         return memoryview(mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY))
 
-    def pack(self, things: Iterable[Any], dumps: Dumps) -> list[Packed]:
+    def pack(self, things: Iterable[object], dumps: Dumps) -> list[Packed]:
         """Pickle objects; memory that several of them use is stored once."""
         # Pieces are kept alive, so equal addresses mean the same memory.
         known: dict[tuple[int, int], tuple[memoryview, tuple[int, int]]] = {}
 
-        def packed(thing: Any) -> Packed:
+        def packed(thing: object) -> Packed:
             spans: list[tuple[int, int]] = []
 
             def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -120,7 +120,7 @@ def pickler(by_value: bool) -> Dumps:
     """pickle, or cloudpickle, whose streams contain the code of classes that cannot be imported."""
     dumps: Dumps = importlib.import_module("cloudpickle" if by_value else "pickle").dumps
 
-    def noted(thing: Any, **options: Any) -> bytes:
+    def noted(thing: object, **options: Any) -> bytes:
         try:
             with pickling_in_memory():
                 return dumps(thing, protocol=5, **options)

@@ -44,12 +44,12 @@ class ThreadEngine(SerialEngine):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.n_workers,)
 
-    def _map(self, method: str, args: tuple[Any, ...]) -> list[Any]:
+    def _map(self, method: str, args: tuple[object, ...]) -> list[Any]:
         answers: list[Any] = [None] * len(self._shards)
         self._run_calls(self._round(answers.__setitem__, method, args))
         return answers
 
-    def _fold(self, method: str, args: tuple[Any, ...]) -> list[PartialSum]:
+    def _fold(self, method: str, args: tuple[object, ...]) -> list[PartialSum]:
         tree = Tree()  # frees parts once they are added
 
         def keep(index: int, part: Any) -> None:
@@ -69,12 +69,12 @@ class ThreadEngine(SerialEngine):
         else:
             self._run_calls(_Calls(count, function))
 
-    def _alone(self, method: Callable[..., R], args: tuple[Any, ...]) -> R:
+    def _alone(self, method: Callable[..., R], args: tuple[object, ...]) -> R:
         self._wait_for_threads()
         return super()._alone(method, args)
 
     def _round(
-        self, keep: Callable[[int, Any], None], method: str, args: tuple[Any, ...]
+        self, keep: Callable[[int, Any], None], method: str, args: tuple[object, ...]
     ) -> _Calls:
         """A call on all shards, and what receives each result."""
         plain = tuple(a.array if isinstance(a, Handle) else a for a in args)

@@ -76,7 +76,7 @@ def _answer(host: Host, call: bytes, views: list[memoryview]) -> Any:
     return getattr(host, kind)(method, args)
 
 
-def _reply(answer: Any, dumps: Dumps) -> bytes:
+def _reply(answer: object, dumps: Dumps) -> bytes:
     try:
         return dumps(answer)
     except Exception as error:

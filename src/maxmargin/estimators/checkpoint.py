@@ -37,7 +37,7 @@ class FitCheckpoint:
         The arguments of ``fit``, by name.
     """
 
-    def __init__(self, estimator: Any, resume_from: Any, task: Any = None, **given: Any) -> None:
+    def __init__(self, estimator: Any, resume_from: Any, task: Any = None, **given: object) -> None:
         self.recorder: CheckpointWriter | None = None
         self._parts: list[dict[str, Any]] = []
         self._file = resume_from
@@ -86,7 +86,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     return out
 
 
-def _contents(name: str, value: Any) -> str | None:
+def _contents(name: str, value: object) -> str | None:
     """A hash of data."""
     if value is None:
         return None

@@ -47,7 +47,7 @@ def certified_fit(fit: Fit) -> Fit:
     inner = with_callbacks(fit)
 
     @wraps(inner)
-    def outer(self: Any, *args: Any, **options: Any) -> Any:
+    def outer(self: Any, *args: object, **options: Any) -> Any:
         check_parameters(self)
         self.__dict__.pop("_ended", None)
         with outermost() as returns:

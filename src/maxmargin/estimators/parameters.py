@@ -135,7 +135,7 @@ class NamedParameters(BaseEstimator):
     #: what parameters may be that are not in ``SHARED``, or mean something else here
     _constraints: ClassVar[Mapping[str, Constraint]] = {}
 
-    def __new__(cls, *args: Any, **params: Any) -> Self:
+    def __new__(cls, *args: object, **params: Any) -> Self:
         for name in _unknown(cls, params):
             advice = _advice(cls, name)
             if advice:
@@ -231,7 +231,7 @@ def check_values(kind: Any, values: Mapping[str, Any]) -> None:
         _check(name, value, rules[name][1], kind.__name__)
 
 
-def _check(name: str, value: Any, rule: Constraint | None, owner: str) -> None:
+def _check(name: str, value: object, rule: Constraint | None, owner: str) -> None:
     require_object(name, value)  # a class has all methods of its objects, but none of them works
     if name == "callbacks" and isinstance(value, list | tuple):
         for k, callback in enumerate(value):
@@ -240,7 +240,7 @@ def _check(name: str, value: Any, rule: Constraint | None, owner: str) -> None:
         rule.check(name, value, owner)
 
 
-def require_object(name: str, value: Any) -> None:
+def require_object(name: str, value: object) -> None:
     """Raise TypeError if the value of this parameter is a class."""
     if isinstance(value, type):
         raise TypeError(

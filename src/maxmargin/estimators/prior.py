@@ -188,24 +188,24 @@ class SpreadMatrix:
         return ratio @ shift, _cholesky(inner - ratio @ across.T, self.kind)
 
 
-def _is_blocks(value: Any) -> bool:
+def _is_blocks(value: object) -> bool:
     return (
         isinstance(value, list | tuple) and len(value) > 0 and all(np.ndim(b) == 2 for b in value)
     )
 
 
-def _dense(value: Any) -> Any:
+def _dense(value: object) -> Any:
     return canonical(value, "prior: the matrix").toarray() if sp.issparse(value) else value
 
 
-def _numbers(value: Any, what: str, most: int) -> Array:
+def _numbers(value: object, what: str, most: int) -> Array:
     array: Array = np.asarray(value, dtype=np.float64)
     if array.ndim > most or not np.isfinite(array).all():
         raise ValueError(f"prior: {what} must contain finite numbers in at most {most} dimensions.")
     return array
 
 
-def _positive(value: Any, what: str) -> None:
+def _positive(value: object, what: str) -> None:
     if not (_numbers(value, what, 1) > 0.0).all():
         zero = "that nothing is known" if what == "precision" else "that a weight is not learned"
         raise ValueError(
@@ -214,7 +214,7 @@ def _positive(value: Any, what: str) -> None:
         )
 
 
-def _square(value: Any, what: str) -> Array:
+def _square(value: object, what: str) -> Array:
     matrix = _numbers(_dense(value), what, 2)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"prior: {what} has shape {matrix.shape}, but must be square.")

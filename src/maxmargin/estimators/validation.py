@@ -235,7 +235,7 @@ def loaded(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def require_one_weight(given: Any, own: Any) -> None:
+def require_one_weight(given: object, own: Any) -> None:
     """Raise ValueError for sample weights beside those of a data set."""
     if given is not None and own is not None:
         raise ValueError(

@@ -64,7 +64,7 @@ def given_weight_parameters(estimator: Any) -> list[str]:
     return [name for name in PARAMETERS if _given(getattr(estimator, name, None))]
 
 
-def _given(value: Any) -> bool:
+def _given(value: object) -> bool:
     return value is not None and not (hasattr(value, "__len__") and len(value) == 0)
 
 

@@ -150,7 +150,7 @@ class Encoder:
             self.encode(part, _joined(name, None, k), depth + 1) for k, part in enumerate(values)
         ]
 
-    def _output(self, value: Any, name: str) -> Any:
+    def _output(self, value: object, name: str) -> Any:
         try:
             return self.encode(value, name, 1)
         except NotPlainError:
@@ -176,7 +176,7 @@ class Encoder:
         return spec
 
 
-def _joined(name: str, key: Any, k: int) -> str:
+def _joined(name: str, key: object, k: int) -> str:
     """The name of the arrays in one part of a value."""
     own = key if type(key) is str and key.isidentifier() and len(key) <= 40 else str(k)
     return f"{name}.{own}" if name else own
@@ -227,7 +227,7 @@ class Decoder:
             name = name if type(name) is str else tag[1:]
             raise FormatError(f"the file holds an invalid {name:.80}: {shown(error)}") from error
 
-    def _tagged(self, tag: str, content: Any) -> Any:
+    def _tagged(self, tag: str, content: object) -> Any:
         if tag == "$float" and content in ("inf", "-inf", "nan"):
             return float(content)
         if tag == "$unknown":
@@ -291,7 +291,7 @@ def _require_quick(members: list[Any]) -> None:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def dumps(document: Any) -> bytes:
+def dumps(document: object) -> bytes:
     """JSON text in one fixed form, in ASCII."""
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -340,7 +340,7 @@ class _Shown(reprlib.Repr):
 _shown = _Shown()
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A file's content for an error message: in ASCII, and cut."""
     text = str(value) if isinstance(value, Exception) else _shown.repr(value)
     text = text.encode("ascii", "backslashreplace").decode("ascii")

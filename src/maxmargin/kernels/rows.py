@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled.distances import squared_distances
@@ -92,7 +93,7 @@ class KernelRows:
         self,
         kernel: Kernel,
         X: Any,
-        dtype: Any = np.float32,
+        dtype: npt.DTypeLike = np.float32,
         center: Array | None = None,
         far: bool | None = None,
     ) -> None:
@@ -115,11 +116,11 @@ class KernelRows:
             out._right = self._right[rows]
         return out
 
-    def in_precision(self, dtype: Any) -> Self:
+    def in_precision(self, dtype: npt.DTypeLike) -> Self:
         """The same rows in this precision; what was stored by :meth:`keep` is left out."""
         return self._with(self.X, dtype)
 
-    def _with(self, X: Any, dtype: Any) -> Self:
+    def _with(self, X: Any, dtype: npt.DTypeLike) -> Self:
         far = self.far if dtype == np.float64 else self._far
         out = type(self)(self.kernel, X, dtype, self.center, far)
         out._thin = self._thin
@@ -235,11 +236,11 @@ class KernelRows:
         """Whether a block must be computed from differences of rows."""
         return self.dtype == np.float64 and (self.far or other.far)
 
-    def _plain(self, dtype: Any) -> FloatMatrix:
+    def _plain(self, dtype: npt.DTypeLike) -> FloatMatrix:
         X = self.X.toarray() if sp.issparse(self.X) else np.asarray(self.X)
         return np.ascontiguousarray(X, dtype=dtype)
 
-    def _dense(self, dtype: Any) -> FloatMatrix:
+    def _dense(self, dtype: npt.DTypeLike) -> FloatMatrix:
         if self.center is None:
             return self._plain(dtype)
         # in double precision
@@ -261,7 +262,7 @@ class KernelRows:
         return found
 
 
-def _of_function(values: Any, dtype: Any) -> FloatMatrix:
+def _of_function(values: Any, dtype: npt.DTypeLike) -> FloatMatrix:
     """Validate what a user's function returned."""
     values = np.asarray(values.toarray() if sp.issparse(values) else values)
     if values.dtype.kind != "f":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.onnx_export.formulas import CLASSIFIERS, REGRESSORS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["register_converters", "to_onnx"]
 
 
-def to_onnx(estimator: Any, *, dtype: Any = np.float32) -> ModelProto:
+def to_onnx(estimator: Any, *, dtype: npt.DTypeLike = np.float32) -> ModelProto:
     """Convert a fitted linear or kernel model, or a pipeline that ends with one, to ONNX.
 
     Parameters

@@ -32,7 +32,7 @@ class OnnxGraph:
     constants: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
 
-    def constant(self, name: str, value: Any) -> str:
+    def constant(self, name: str, value: object) -> str:
         """Store an array in the graph's type; return its name."""
         return self.raw_constant(name, np.asarray(value, dtype=self.dtype))
 

@@ -97,7 +97,7 @@ def array(*shape: Length, of: str = "floats", below: str | None = None) -> Field
 def count(least: int = 0, length: str = "") -> Field:
     """An integer of at least ``least``; it may be a length that others are compared with."""
 
-    def check(value: Any, name: str, sizes: Sizes) -> int:
+    def check(value: object, name: str, sizes: Sizes) -> int:
         sizes[length] = stored_values.count(value, name, least)
         return sizes[length]
 
@@ -107,7 +107,7 @@ def count(least: int = 0, length: str = "") -> Field:
 def of_type(*kinds: type) -> Field:
     """A value of one of these types; numbers may be infinite or NaN."""
 
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
+    def check(value: object, name: str, sizes: Sizes) -> Any:
         if type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise FormatError(f"{name} must be a {expected}; the file has {shown(value)}")
@@ -119,7 +119,7 @@ def of_type(*kinds: type) -> Field:
 def labels(length: str, kind: type = object) -> Field:
     """A list of labels, of one type if it is given."""
 
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
+    def check(value: object, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, list) or not all(map(is_label, value)):
             raise FormatError(f"{name} must be a list of labels; the file has {shown(value)}")
         if not all(isinstance(label, kind) for label in value):
@@ -133,7 +133,7 @@ def labels(length: str, kind: type = object) -> Field:
 def classes(length: str, kind: type = object) -> Field:
     """An array of labels: numbers, strings or objects."""
 
-    def check(value: Any, name: str, sizes: Sizes) -> Any:
+    def check(value: object, name: str, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray) or value.ndim != 1:
             raise FormatError(f"{name} must be an array of labels; the file has {shown(value)}")
         for start in range(0, max(1, len(value)), _AT_A_TIME):
@@ -147,7 +147,7 @@ def classes(length: str, kind: type = object) -> Field:
 # -- labels and plain values -----------------------------------------------------------------------
 
 
-def is_label(value: Any, depth: int = 0) -> bool:
+def is_label(value: object, depth: int = 0) -> bool:
     """Whether a value is a str, int, float, bool, None or a (nested) tuple of these; NaN is not a label."""
     if type(value) is tuple:
         return depth < _DEPTH and all(is_label(part, depth + 1) for part in value)

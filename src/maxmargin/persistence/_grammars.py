@@ -90,5 +90,5 @@ def _symbol(symbol: Symbol) -> str:
     return ""
 
 
-def _is(value: Any, *kinds: type) -> bool:
+def _is(value: object, *kinds: type) -> bool:
     return type(value) is tuple and tuple(map(type, value)) == kinds

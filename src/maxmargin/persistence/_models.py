@@ -63,19 +63,19 @@ def _check_streams(value: Any, name: str, sizes: Sizes) -> Any:
     return value
 
 
-def _check_coefficients(value: Any, name: str, sizes: Sizes) -> Any:
+def _check_coefficients(value: object, name: str, sizes: Sizes) -> Any:
     if getattr(value, "ndim", 1) == 2:  # several quantiles
         return f.array("outputs", "d").check(value, name, sizes)
     sizes["outputs"] = 1
     return f.array("d").check(value, name, sizes)
 
 
-def _check_thresholds(value: Any, name: str, sizes: Sizes) -> Any:
+def _check_thresholds(value: object, name: str, sizes: Sizes) -> Any:
     sizes["thresholds"] = sizes["classes"] - 1
     return f.array("thresholds").check(value, name, sizes)
 
 
-def _check_proof(value: Any, name: str, sizes: Sizes) -> Proof:
+def _check_proof(value: object, name: str, sizes: Sizes) -> Proof:
     stored, height = f.section(value, name, Proof._fields), sizes["outputs"]
     half, radius = stored["difference"], stored["radius"]
     if getattr(half, "dtype", None) != np.float16 or half.shape != (height, sizes["d"]):
@@ -148,12 +148,12 @@ def _read_classifier(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
 _EXTRA = re.compile("[a-z][a-z_]*[a-z]_")
 
 
-def _check_vectors(value: Any, name: str, sizes: Sizes) -> Any:
+def _check_vectors(value: object, name: str, sizes: Sizes) -> Any:
     given = getattr(value, "shape", ()) == (0, sizes["d"])  # kernel="precomputed"
     return check_rows(value, name, (0 if given else sizes["support"], sizes["d"]))
 
 
-def _check_extras(value: Any, name: str, sizes: Sizes) -> Any:
+def _check_extras(value: object, name: str, sizes: Sizes) -> Any:
     taken = {*_KERNEL, *CERTIFICATE, "history_", "shape_fit_", *dir(KernelSVC)}
     for extra in value if isinstance(value, dict) else [""]:
         if type(extra) is not str or not _EXTRA.fullmatch(extra) or extra in taken:
@@ -238,7 +238,7 @@ def _read_structured(stored: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
     return stored | {"n_seen_": stream.n_seen, "n_support_": stream.n_support}
 
 
-def _check_order(value: Any, name: str, sizes: Sizes) -> Any:
+def _check_order(value: object, name: str, sizes: Sizes) -> Any:
     if type(value) is not int or value not in (1, 2):
         raise FormatError(f"the order of the tagger is {shown(value)}")
     K = sizes["classes"]

@@ -123,7 +123,7 @@ def makers(own: type[ScoreLoss] | None, keyword: str = "loss") -> dict[str, Call
     }
 
 
-def _make_object(content: Any) -> Any:
+def _make_object(content: object) -> Any:
     (name,) = entries(content, "class")
     known = _classes()
     if not isinstance(name, str) or name not in known:
@@ -175,14 +175,14 @@ def _make_loss(content: Any, own: type[ScoreLoss] | None, keyword: str) -> Score
     return cls(**{key: value for key, value in content.items() if key != "class"})
 
 
-def _make_matrix(content: Any) -> Any:
+def _make_matrix(content: object) -> Any:
     parts = section(content, "a sparse matrix", ("data", "indices", "indptr", "shape"))
     n, d = (count(length, "a length of a sparse matrix") for length in parts["shape"])
     arrays = parts["data"], parts["indices"], parts["indptr"]
     return checked_csr(sp.csr_matrix(arrays, shape=(n, d), copy=False), "a sparse matrix")
 
 
-def _make_objects(content: Any) -> Any:
+def _make_objects(content: object) -> Any:
     if not isinstance(content, list) or not all(is_label(value) for value in content):
         raise FormatError(
             f"the file holds an array of objects that are not labels: {shown(content)}"
@@ -193,6 +193,6 @@ def _make_objects(content: Any) -> Any:
     return out
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Whether a value is a label or a list of labels."""
     return is_label(value) or (isinstance(value, list) and all(map(is_label, value)))

@@ -50,6 +50,6 @@ def read_params(cls: Any, stored: Any) -> dict[str, Any]:
     return out
 
 
-def _check(name: str, value: Any) -> None:
+def _check(name: str, value: object) -> None:
     if name == "engine" and value not in ("threads", "processes", "ray"):
         raise FormatError("the parameter engine must be the name of an engine, not an address")

@@ -45,7 +45,7 @@ def stream_values(stream: SupportStream) -> dict[str, Any]:
     return out | {"rows": {**rows, "index": np.asarray(held.index), "alpha": stream.alpha}}
 
 
-def make_stream(content: Any) -> SupportStream:
+def make_stream(content: object) -> SupportStream:
     """The stream, with its shapes and types checked: compiled code will use these rows as they are."""
     named = section(content, "a stream", (*_FLOATS, *_COUNTS, "loss", "plane", "rows"))
     for name in _FLOATS:
@@ -93,7 +93,7 @@ def set_stream_values(stream: SetStream) -> dict[str, Any]:
     return out | {"rescaling": merged.rescaling, "base": merged.w}
 
 
-def make_set_stream(content: Any) -> SetStream:
+def make_set_stream(content: object) -> SetStream:
     """The stream, with its types checked."""
     names = (*_SET_FLOATS, *_SET_COUNTS, "rescaling", "base")
     named = section(content, "a stream of examples", names)

@@ -28,8 +28,8 @@ def latent_score(task: LatentTask, x: Any, y: Any, h: Any, w: Array) -> float:
 
 def latent_objective(
     task: LatentTask,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     w: npt.ArrayLike,
     C: float,
     weight: npt.ArrayLike | None = None,

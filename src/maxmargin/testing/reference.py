@@ -254,8 +254,8 @@ def kernel_objective(
 
 def structured_objective(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     w: npt.ArrayLike,
     C: float,
     weight: npt.ArrayLike | None = None,
@@ -383,7 +383,7 @@ def violation(
     raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")
 
 
-def unwrap(answer: Any) -> Any:
+def unwrap(answer: object) -> Any:
     """The output in the answer of an argmax, which may be a :class:`~maxmargin.tasks.Bounded`."""
     return answer.y if isinstance(answer, Bounded) else answer
 

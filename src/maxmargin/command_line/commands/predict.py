@@ -143,13 +143,13 @@ def _columns(classes: Any, values: Any) -> Iterable[str]:
     return (head, *(" ".join(map(repr, row)) for row in values.tolist()))
 
 
-def _sequences(predicted: Iterable[Iterable[Any]]) -> Iterator[str]:
+def _sequences(predicted: Iterable[Iterable[object]]) -> Iterator[str]:
     for labels in predicted:
         yield from map(_label, labels)
         yield ""
 
 
-def _label(label: Any) -> str:
+def _label(label: object) -> str:
     """A label as it was in the file: 1 and not 1.0."""
     return f"{label:g}" if isinstance(label, float) and label == int(label) else str(label)
 

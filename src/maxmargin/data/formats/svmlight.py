@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled import svmlight as compiled
@@ -23,7 +24,7 @@ def read_svmlight(
     n_features: int | None = None,
     *,
     zero_based: bool = False,
-    dtype: Any = np.float64,
+    dtype: npt.DTypeLike = np.float64,
     text_bytes: int = TEXT_BYTES,
     span: Span | None = None,
 ) -> Iterator[Any]:

@@ -47,7 +47,7 @@ class NameColumns:
         self.table: Array = np.zeros((NUMBERS, 2))
         self._rows = itertools.count()
 
-    def of(self, name: Any) -> int:
+    def of(self, name: object) -> int:
         """The column of a name, -1 if there is none."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class NameColumns:
         """All names, by column."""
         return list(self.names)
 
-    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
+    def entries(self, X: Iterable[object], first: int = 0) -> Entries:
         """All features of all tokens. In errors, the first sequence has the number ``first``."""
         codes, ends = array("i"), array("q", [0])
         more: list[tuple[int, float]] = []
@@ -108,7 +108,7 @@ class NameColumns:
             for inner in (value if type(value) is list else (value,))
         ]
 
-    def code(self, name: Any, value: Any, more: list[tuple[int, float]]) -> int:
+    def code(self, name: object, value: Any, more: list[tuple[int, float]]) -> int:
         """The code of a feature. ``more`` continues ``table`` with numbers that are not remembered."""
         if isinstance(value, str):
             column = self.of(f"{name}={value}")
@@ -128,7 +128,7 @@ class NameColumns:
         more.append(other)
         return -1 - NUMBERS - len(more)
 
-    def _remember(self, name: Any, value: Any, code: int) -> int:
+    def _remember(self, name: object, value: object, code: int) -> int:
         if code != -1 and self.room > 0:  # names without a column would need more and more memory
             self.room -= 1
             self.codes.setdefault(name, {})[value] = code
@@ -141,7 +141,7 @@ class NewNames(NameColumns):
     def __init__(self) -> None:
         super().__init__({})
 
-    def of(self, name: Any) -> int:
+    def of(self, name: object) -> int:
         return self.names.setdefault(name, len(self.names))
 
 
@@ -151,7 +151,7 @@ class KnownNames(NameColumns):
     def __init__(self, vocabulary: dict[Any, int]) -> None:
         super().__init__(vocabulary)
 
-    def of(self, name: Any) -> int:
+    def of(self, name: object) -> int:
         return self.names.get(name, -1)
 
 
@@ -165,7 +165,7 @@ class HashedNames(NameColumns):
     def of_list(self, token: list[Any], i: int, t: int) -> list[int]:
         return super().of_list(list(features_of(token, i, t)), i, t)
 
-    def of(self, name: Any) -> int:
+    def of(self, name: object) -> int:
         column = crc32(str(name).encode("utf-8", "surrogatepass")) % self.n_columns
         if len(self.names) < REMEMBERED and type(name) is str:
             self.names[name] = column
@@ -179,11 +179,13 @@ class CompiledNames(NameColumns):
     the vocabulary, or has the new names of unusual types.
     """
 
-    def __init__(self, vocabulary: dict[Any, int] | None = None, names: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, vocabulary: dict[Any, int] | None = None, names: Sequence[object] = ()
+    ) -> None:
         super().__init__({} if vocabulary is None else vocabulary, room=0)
         self.adds, self.compiled = vocabulary is None, compiled_names()(names)
 
-    def of(self, name: Any) -> int:
+    def of(self, name: object) -> int:
         if self.adds and isinstance(name, str):
             plain, found = str(name), bytearray()
             equal = name == plain and hash(name) == hash(plain)
@@ -197,7 +199,7 @@ class CompiledNames(NameColumns):
         found: list[Any] = self.compiled.names
         return found
 
-    def entries(self, X: Iterable[Any], first: int = 0) -> Entries:
+    def entries(self, X: Iterable[object], first: int = 0) -> Entries:
         read, columns, values, ends = self.compiled.read, bytearray(), bytearray(), bytearray(8)
         lists: list[int] = []
         for i, sequence in enumerate(X, first):
@@ -230,7 +232,7 @@ def new_names() -> NameColumns:
     return CompiledNames() if compiled_names() else NewNames()
 
 
-def known_names(vocabulary: dict[Any, int], names: Sequence[Any]) -> NameColumns:
+def known_names(vocabulary: dict[Any, int], names: Sequence[object]) -> NameColumns:
     """The columns of a vocabulary, whose names are given in order."""
     return CompiledNames(vocabulary, names) if compiled_names() else KnownNames(vocabulary)
 

@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 class Sentences:
     """Reads sentences with their labels and weights, one batch at a time."""
 
-    def __init__(self, X: Iterable[Any], y: Iterable[Any] | None) -> None:
+    def __init__(self, X: Iterable[object], y: Iterable[object] | None) -> None:
         self._items = self._pairs(X, y)
         #: whether sentences are matrices; None as long as all of them are empty
         self.are_matrices: bool | None = None
@@ -92,7 +92,9 @@ class Sentences:
         if batch.X:
             yield _finished(batch, labeled, weighted)
 
-    def _pairs(self, X: Iterable[Any], y: Iterable[Any] | None) -> Iterator[tuple[Any, Any, Any]]:
+    def _pairs(
+        self, X: Iterable[object], y: Iterable[object] | None
+    ) -> Iterator[tuple[Any, Any, Any]]:
         """(sentence, labels or None, weight or None)."""
         if y is not None:
             both, none = iter(y), object()

@@ -15,7 +15,7 @@ PLAIN = {str, float, int, bool}
 _NAMES = {str}
 
 
-def features_of(token: Any, i: int, t: int) -> Mapping[Any, Any]:
+def features_of(token: object, i: int, t: int) -> Mapping[Any, Any]:
     """The features of token t of sequence i by name: numbers, strings, or lists of strings."""
     if isinstance(token, Mapping):
         if PLAIN.issuperset(map(type, token.values())):
@@ -76,20 +76,20 @@ def _nested(prefix: str, values: Mapping[Any, Any], i: int, t: int) -> Iterator[
             yield name, number(name, value, i, t)
 
 
-def _is_collection(value: Any) -> bool:
+def _is_collection(value: object) -> bool:
     if isinstance(value, str | bytes) or getattr(value, "shape", None) == ():
         return False
     return isinstance(value, Iterable)
 
 
-def _strings(name: Any, values: Iterable[Any], i: int, t: int) -> Iterator[str]:
+def _strings(name: object, values: Iterable[object], i: int, t: int) -> Iterator[str]:
     for value in values:
         if not isinstance(value, str):
             _refuse(name, f"a {type(values).__name__} that contains {cut(value)}", i, t)
         yield value
 
 
-def number(name: Any, value: Any, i: int, t: int) -> float:
+def number(name: object, value: Any, i: int, t: int) -> float:
     """The value of one feature; anything but a number is an error."""
     if value is None:
         _refuse(name, "None", i, t, " Leave out unknown values.")
@@ -105,14 +105,14 @@ def number(name: Any, value: Any, i: int, t: int) -> float:
         _refuse(name, f"a {type(value).__name__}", i, t)
 
 
-def _refuse(name: Any, what: str, i: int, t: int, advice: str = "") -> NoReturn:
+def _refuse(name: object, what: str, i: int, t: int, advice: str = "") -> NoReturn:
     raise TypeError(
         f"feature {cut(name)} of token {t} in sequence {i} is {what}: the value of a feature must be a "
         f"number, a string, a list of strings, or a dict of these.{advice}"
     )
 
 
-def cut(value: Any) -> str:
+def cut(value: object) -> str:
     """The representation of a value, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -70,7 +70,7 @@ class TokenVectorizer:
         self.min_count = min_count
         self._columns: NameColumns | None = None  # not stored with the vectorizer
 
-    def fit(self, X: Iterable[Any], y: Any = None) -> Self:
+    def fit(self, X: Iterable[object], y: Any = None) -> Self:
         """Give every name that occurs ``min_count`` times in X a column.
 
         Parameters
@@ -85,7 +85,7 @@ class TokenVectorizer:
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Iterable[Any], y: Any = None) -> sp.csr_matrix:
+    def fit_transform(self, X: Iterable[object], y: Any = None) -> sp.csr_matrix:
         """Give every name that occurs ``min_count`` times in X a column, and transform X.
 
         Parameters
@@ -114,7 +114,7 @@ class TokenVectorizer:
         self.set_names(known)
         return token_matrix(*known_entries(place[columns], values, ends), len(known), lists)
 
-    def transform(self, X: Iterable[Any]) -> sp.csr_matrix:
+    def transform(self, X: Iterable[object]) -> sp.csr_matrix:
         """Transform X.
 
         Parameters
@@ -127,7 +127,7 @@ class TokenVectorizer:
         """
         return self._rows(X)
 
-    def _rows(self, X: Iterable[Any], first: int = 0) -> sp.csr_matrix:
+    def _rows(self, X: Iterable[object], first: int = 0) -> sp.csr_matrix:
         """Transform X, whose first sequence has this number in errors."""
         self._check()
         columns, values, ends, lists = self._names().entries(X, first)
@@ -138,7 +138,7 @@ class TokenVectorizer:
             lists = []
         return token_matrix(columns, values, ends, n_columns, lists)
 
-    def set_names(self, names: Sequence[Any]) -> Self:
+    def set_names(self, names: Sequence[object]) -> Self:
         """Set the names of the columns, such as those of a stored vectorizer.
 
         Parameters

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from maxmargin.compiled.smo import pair_steps, single_steps
 from maxmargin.core.box_qp import solve_box
@@ -126,7 +127,7 @@ class KernelDuals:
         self._open(risk.dtype)
         self._start = self._clusters() if n > min(self._most, LEAST) else None
 
-    def _open(self, dtype: Any) -> None:
+    def _open(self, dtype: npt.DTypeLike) -> None:
         memory = self.risk.memory
         self.dtype = np.dtype(dtype)
         self._columns = KernelColumns(self.risk, int(HELD_SHARE * memory), dtype)

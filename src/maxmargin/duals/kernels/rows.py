@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from maxmargin.compiled.smo import gather
 from maxmargin.core.vectors import Array, IntArray
@@ -30,7 +31,7 @@ class RowRange:
         """sum_j coef_j k(., z_j) at all of these rows, in the precision of the basis."""
         return self._in(self._rows, basis.dtype).times(basis, coef)
 
-    def activate(self, active: IntArray, dtype: Any, kept: IntArray) -> None:
+    def activate(self, active: IntArray, dtype: npt.DTypeLike, kept: IntArray) -> None:
         """Make these rows active. The columns in the slots ``kept`` stay, as one lot."""
         here = self._own_rows(active)
         if len(kept):
@@ -109,7 +110,7 @@ class RowRange:
         lo, hi = np.searchsorted(rows, (self._first, self._first + len(self._rows)))
         return rows[lo:hi] - self._first
 
-    def _in(self, rows: KernelRows, dtype: Any) -> KernelRows:
+    def _in(self, rows: KernelRows, dtype: npt.DTypeLike) -> KernelRows:
         if rows.dtype == dtype and self._keep:
             return rows
         return rows.in_precision(dtype)
@@ -128,7 +129,7 @@ class KernelColumns:
         Precision of all cached values.
     """
 
-    def __init__(self, risk: Any, memory: int, dtype: Any) -> None:
+    def __init__(self, risk: Any, memory: int, dtype: npt.DTypeLike) -> None:
         self._risk, self._memory, self.dtype = risk, memory, np.dtype(dtype)
         self.active: IntArray = np.arange(risk.n_examples)
         self._slot = np.full(risk.n_examples, -1)

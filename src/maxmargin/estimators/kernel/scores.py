@@ -120,7 +120,7 @@ class KernelScores:
             _in_threads(repeat, range(0, len(again), ROWS), n_jobs)
         return out
 
-    def _packed(self, dtype: Any) -> list[Tile]:
+    def _packed(self, dtype: npt.DTypeLike) -> list[Tile]:
         out = []
         for rows, coef, columns in self.segments:
             for lo in range(rows.start, rows.stop, TILE):

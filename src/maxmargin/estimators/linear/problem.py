@@ -365,7 +365,7 @@ def free_intercepts(
 def weighings(
     estimator: Any,
     data: Training,
-    targets: tuple[Any, ...],
+    targets: tuple[object, ...],
     sample_weights: tuple[Column, ...],
     loss: ScoreLoss,
     intercept: float,

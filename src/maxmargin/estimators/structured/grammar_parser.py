@@ -181,8 +181,8 @@ class GrammarParser(CertifiedEstimator):
     @certified_fit
     def fit(
         self,
-        X: Sequence[Any] | None,
-        y: Sequence[Any],
+        X: Sequence[object] | None,
+        y: Sequence[object],
         sample_weight: Numbers = None,
         resume_from: File | None = None,
     ) -> Self:
@@ -236,7 +236,7 @@ class GrammarParser(CertifiedEstimator):
         check_is_fitted(self, "task_")
         return self.task_.grammar
 
-    def predict(self, X: Sequence[Any]) -> list[Tree]:
+    def predict(self, X: Sequence[object]) -> list[Tree]:
         """Predict the best tree of each sentence.
 
         Parameters
@@ -254,7 +254,7 @@ class GrammarParser(CertifiedEstimator):
         check_is_fitted(self, "task_")
         return [self.task_.inference(x, self.coef_) for x in X]
 
-    def predict_k_best(self, X: Sequence[Any], k: int) -> list[list[tuple[Tree, float]]]:
+    def predict_k_best(self, X: Sequence[object], k: int) -> list[list[tuple[Tree, float]]]:
         """Predict the k best trees of each sentence, with their scores.
 
         Parameters
@@ -275,7 +275,7 @@ class GrammarParser(CertifiedEstimator):
             raise ValueError(f"k={k}: k must be at least 1.")
         return [self.task_.k_best(x, self.coef_, k) for x in X]
 
-    def score(self, X: Sequence[Any] | None, y: Sequence[Any]) -> float:
+    def score(self, X: Sequence[object] | None, y: Sequence[object]) -> float:
         """Return the labeled bracket F1 of the predictions, over all sentences together.
 
         Parameters
@@ -311,7 +311,7 @@ class GrammarParser(CertifiedEstimator):
         return other
 
 
-def _trees(y: Sequence[Any]) -> list[Tree]:
+def _trees(y: Sequence[object]) -> list[Tree]:
     trees = []
     for i, tree in enumerate(y):
         try:

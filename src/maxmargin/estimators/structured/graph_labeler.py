@@ -182,8 +182,8 @@ class GraphLabeler(CertifiedEstimator):
     @certified_fit
     def fit(
         self,
-        X: Sequence[Any],
-        y: Sequence[Any],
+        X: Sequence[object],
+        y: Sequence[object],
         sample_weight: Numbers = None,
         resume_from: File | None = None,
     ) -> Self:
@@ -264,7 +264,7 @@ class GraphLabeler(CertifiedEstimator):
         kinds[:, :-1] = self.weights_[task.n_node_weights :].reshape(-1, task.n_pairs)
         return kinds[:, task.pair]
 
-    def predict(self, X: Sequence[Any]) -> list[npt.NDArray[Any]]:
+    def predict(self, X: Sequence[object]) -> list[npt.NDArray[Any]]:
         """Predict the best labeling of each graph.
 
         Parameters
@@ -286,7 +286,7 @@ class GraphLabeler(CertifiedEstimator):
             out.append(self.classes_[codes])
         return out
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Sequence[object], y: Sequence[Any]) -> float:
         """Return the fraction of nodes with the right label.
 
         Parameters
@@ -319,7 +319,7 @@ def _signed(task: GraphLabeling, graphs: Sequence[Graph]) -> IntArray:
     return np.arange(task.n_node_weights, task.dim)
 
 
-def _graphs(X: Sequence[Any]) -> list[Graph]:
+def _graphs(X: Sequence[object]) -> list[Graph]:
     out = []
     for i, x in enumerate(X):
         try:

@@ -209,7 +209,7 @@ def _some_rows(kernel: Kernel, X: Any, settings: Nystrom, seed: int) -> KernelFe
 # -- inputs of tasks ---------------------------------------------------------------------------------
 
 
-def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
+def stack_inputs(task: Task, X: Iterable[object]) -> tuple[Any, IntArray]:
     """All rows of the inputs in one matrix, and the index where each input ends."""
     parts = [task.kernel_inputs(x) for x in X]
     for i, rows in enumerate(parts):
@@ -229,7 +229,7 @@ def stack_inputs(task: Task, X: Iterable[Any]) -> tuple[Any, IntArray]:
     return np.concatenate(parts) if parts else np.empty((0, 0)), ends
 
 
-def replace_rows(task: Task, X: Sequence[Any], rows: Any, ends: IntArray) -> list[Any]:
+def replace_rows(task: Task, X: Sequence[object], rows: Any, ends: IntArray) -> list[Any]:
     """The inputs with these rows, which are stacked in one matrix."""
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     return [
@@ -237,7 +237,7 @@ def replace_rows(task: Task, X: Sequence[Any], rows: Any, ends: IntArray) -> lis
     ]
 
 
-def mapped_inputs(task: Task, features: KernelFeatures, X: Sequence[Any]) -> Iterable[Any]:
+def mapped_inputs(task: Task, features: KernelFeatures, X: Sequence[object]) -> Iterable[Any]:
     """The inputs with features in place of their rows, a few thousand rows at a time."""
     group: list[Any] = []
     n_rows = 0

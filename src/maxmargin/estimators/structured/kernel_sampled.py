@@ -45,8 +45,8 @@ def require_alone(estimator: Any, resume_from: Any = None) -> None:
 def fit_sampled_cuts(
     estimator: Any,
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     rows: Any,
     ends: IntArray,
     weight: Any,

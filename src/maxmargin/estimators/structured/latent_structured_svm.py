@@ -180,8 +180,8 @@ class LatentStructuredSVM(CertifiedEstimator):
     @certified_fit
     def fit(
         self,
-        X: Sequence[Any],
-        y: Sequence[Any],
+        X: Sequence[object],
+        y: Sequence[object],
         sample_weight: Numbers = None,
         *,
         latent: Any = None,
@@ -261,7 +261,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         self.n_iter_ = result.n_iter
         self.history_ = [asdict(record) for record in result.history]
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
+    def predict(self, X: Sequence[object]) -> list[Any]:
         """Predict the output with the largest score for each input, without its latent variables.
 
         Parameters
@@ -276,7 +276,7 @@ class LatentStructuredSVM(CertifiedEstimator):
         """
         return [y for y, _ in self.predict_latent(X)]
 
-    def predict_latent(self, X: Sequence[Any]) -> list[tuple[Any, Any]]:
+    def predict_latent(self, X: Sequence[object]) -> list[tuple[Any, Any]]:
         """Predict the output with the largest score for each input, with its latent variables.
 
         Parameters
@@ -300,7 +300,7 @@ class LatentStructuredSVM(CertifiedEstimator):
             outputs.append((y, h))
         return outputs
 
-    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def score(self, X: Sequence[object], y: Sequence[object]) -> float:
         """Return minus the mean loss of the predictions: the larger, the better.
 
         Parameters

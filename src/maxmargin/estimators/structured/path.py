@@ -14,8 +14,8 @@ from maxmargin.tasks.base import Task
 
 def structured_path(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     Cs: Sequence[float],
     *,
     sample_weight: Any = None,

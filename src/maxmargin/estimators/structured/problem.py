@@ -51,8 +51,8 @@ class StructuredProblem:
     def __init__(
         self,
         svm: StructuredEstimator,
-        X: Sequence[Any],
-        y: Sequence[Any],
+        X: Sequence[object],
+        y: Sequence[object],
         last: StructuredProblem | None = None,
     ) -> None:
         check_parameters(svm)
@@ -79,7 +79,7 @@ class StructuredProblem:
         self._workers = svm._workers()
         self._examples: Examples | None = None if last is None else last._examples
 
-    def _map(self, svm: Any, X: Sequence[Any]) -> tuple[Mapped, Sequence[Any]]:
+    def _map(self, svm: Any, X: Sequence[object]) -> tuple[Mapped, Sequence[Any]]:
         check_kernel(svm)
         if is_sampled(svm):
             raise ValueError(
@@ -118,7 +118,7 @@ class StructuredProblem:
         self._examples = risk.examples
         return self.weights.risk(risk) if centered else risk
 
-    def completed_risk(self, weight: Any, latent: Sequence[Any]) -> CompletedRisk:
+    def completed_risk(self, weight: Any, latent: Sequence[object]) -> CompletedRisk:
         """The risk of a latent task with these sample weights and latent variables."""
         return CompletedRisk(
             self.task,
@@ -140,7 +140,7 @@ class StructuredProblem:
         self._workers.__exit__(*error)
 
 
-def check_dimension(task: Any, X: Sequence[Any], y: Sequence[Any], dim: int) -> None:
+def check_dimension(task: Any, X: Sequence[object], y: Sequence[object], dim: int) -> None:
     """Compare the dimension with the first joint feature of a task that is written in Python."""
     if not isinstance(task, Task) or type(task).pack is not Task.pack:
         return
@@ -154,7 +154,7 @@ def check_dimension(task: Any, X: Sequence[Any], y: Sequence[Any], dim: int) -> 
 
 
 def warn_if_never_wrong(
-    task: Any, X: Sequence[Any], y: Sequence[Any], rescaling: str, dim: int
+    task: Any, X: Sequence[object], y: Sequence[object], rescaling: str, dim: int
 ) -> None:
     """Warn if loss-augmented inference returns the true outputs when all scores are 0.
 

@@ -230,7 +230,7 @@ def _is_label_list(labels: Any) -> bool:
     return isinstance(labels, list) or getattr(labels, "ndim", 0) == 1
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"the {type(value).__name__} {cut(value)}"
 
 

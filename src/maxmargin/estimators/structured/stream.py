@@ -107,7 +107,7 @@ class StructuredStream(CertifiedEstimator):
         return self
 
 
-def _batches(X: Any, y: Any, weights: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _batches(X: Any, y: Any, weights: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
     if y is not None or isinstance(X, Dataset) or not isinstance(X, Iterable):
         yield X, y, *weights
         return

@@ -451,7 +451,7 @@ class StructuredSVM(StructuredStream):
             return CuttingPlane()
         return AutoStructured(self.oracle)
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
+    def predict(self, X: Sequence[object]) -> list[Any]:
         """Predict the output with the largest score for each input.
 
         Parameters

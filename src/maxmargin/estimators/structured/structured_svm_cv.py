@@ -183,8 +183,8 @@ class StructuredSVMCV(StructuredSearch):
 
     def fit(
         self,
-        X: Sequence[Any],
-        y: Sequence[Any],
+        X: Sequence[object],
+        y: Sequence[object],
         sample_weight: Numbers = None,
         groups: Labels = None,
     ) -> Self:

@@ -93,7 +93,7 @@ def _as_numbers(x: npt.NDArray[Any], i: int) -> npt.NDArray[np.float64]:
         ) from error
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, str | bytes):  # strings of NumPy have a shape, too
         return False
     return isinstance(value, Real | np.bool_) or (
@@ -101,7 +101,7 @@ def _is_number(value: Any) -> bool:
     )
 
 
-def _is_row(token: Any) -> bool:
+def _is_row(token: object) -> bool:
     """Whether a token is a row of numbers."""
     if isinstance(token, np.ndarray) or (
         hasattr(token, "__array__") and not isinstance(token, np.generic)

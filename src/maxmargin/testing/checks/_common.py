@@ -33,7 +33,7 @@ def points(dim: int, n: int, rng: np.random.Generator) -> Iterator[Array]:
         yield w
 
 
-def dimension(task: Any, X: Sequence[Any], Y: Sequence[Any], check: str) -> int:
+def dimension(task: Any, X: Sequence[object], Y: Sequence[object], check: str) -> int:
     """Call ``task.setup(X, Y)`` and return the dimension of the joint features."""
     require(
         len(X) == len(Y) > 0,
@@ -54,7 +54,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_close(
-    found: float, expected: float, what: str, scale: float = 0.0, outputs: tuple[Any, ...] = ()
+    found: float, expected: float, what: str, scale: float = 0.0, outputs: tuple[object, ...] = ()
 ) -> None:
     """Require that two numbers are equal up to rounding; ``scale`` is the size of the summed terms."""
     if not abs(found - expected) <= RTOL * max(1.0, abs(expected), abs(scale)):
@@ -62,7 +62,7 @@ def require_close(
 
 
 def require_at_least(
-    found: float, bound: float, what: str, scale: float = 0.0, outputs: tuple[Any, ...] = ()
+    found: float, bound: float, what: str, scale: float = 0.0, outputs: tuple[object, ...] = ()
 ) -> None:
     """Require ``found >= bound`` up to rounding. ``outputs``: the returned one, and one that is better."""
     if not found >= bound - RTOL * max(1.0, abs(bound), abs(scale)):
@@ -70,7 +70,7 @@ def require_at_least(
         raise AssertionError(text)
 
 
-def _shown(outputs: tuple[Any, ...]) -> str:
+def _shown(outputs: tuple[object, ...]) -> str:
     """Two outputs, below the sentence that says what is wrong: they may be long."""
     names = ("returned", "better  ")
     return "".join(f"\n  {name}: {y!r}" for name, y in zip(names, outputs, strict=False))
@@ -127,7 +127,7 @@ def size_of(cut: Cut, w: Array) -> float:
 class Snapshot:
     """A copy of the attributes of an object, to detect later changes."""
 
-    def __init__(self, thing: Any) -> None:
+    def __init__(self, thing: object) -> None:
         self._thing = thing
         self._before = self._freeze()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,12 @@ class Reference:
     """The answers of the Python methods, which the compiled form is compared with."""
 
     def __init__(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], dim: int, outputs: Outputs | None
+        self,
+        task: Task,
+        X: Sequence[object],
+        Y: Sequence[object],
+        dim: int,
+        outputs: Outputs | None,
     ) -> None:
         self.task, self.X, self.Y, self.dim, self.outputs = task, X, Y, dim, outputs
 
@@ -50,8 +54,8 @@ class Reference:
 def check_examples(
     examples: Examples,
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     dim: int,
     outputs: Outputs | None,
     n_trials: int,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +32,12 @@ def defines_kernel_inputs(task: Task) -> bool:
 
 
 def check_kernel_inputs(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], *, n_trials: int = 5, random_state: int = 0
+    task: Task,
+    X: Sequence[object],
+    Y: Sequence[object],
+    *,
+    n_trials: int = 5,
+    random_state: int = 0,
 ) -> None:
     """Check on a few examples that a task can be used with a kernel.
 
@@ -74,7 +78,7 @@ def check_kernel_inputs(
         _check_rows(task, X, Y, rng, f"trial {trial}")
 
 
-def _check_own_rows(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+def _check_own_rows(task: Task, X: Sequence[object], Y: Sequence[object]) -> None:
     own = copy.deepcopy(task)
     own.setup(X, Y)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -93,19 +97,21 @@ def _check_own_rows(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
 class _Inputs:
     """The examples with other rows, and a task after ``setup`` on them."""
 
-    def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any], rows: list[Array]) -> None:
+    def __init__(
+        self, task: Task, X: Sequence[object], Y: Sequence[object], rows: list[Array]
+    ) -> None:
         self.X = [task.with_kernel_inputs(x, r) for x, r in zip(X, rows, strict=True)]
         self.task = copy.deepcopy(task)
         self.task.setup(self.X, Y)
 
-    def features(self, outputs: Sequence[Any]) -> Array:
+    def features(self, outputs: Sequence[object]) -> Array:
         """Joint features of these outputs, one row each."""
         pairs = zip(self.X, outputs, strict=True)
         return np.array([dense(self.task.joint_feature(x, y)) for x, y in pairs])
 
 
 def _check_rows(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], rng: np.random.Generator, where: str
+    task: Task, X: Sequence[object], Y: Sequence[object], rng: np.random.Generator, where: str
 ) -> None:
     shapes = [(task.kernel_inputs(x).shape[0], WIDTHS[0]) for x in X]
     first, second = ([rng.normal(size=shape) for shape in shapes] for _ in range(2))
@@ -147,7 +153,7 @@ def _check_rows(
 
 
 def _check_scores(
-    one: _Inputs, turned: _Inputs, outputs: Sequence[Any], factors: Array, where: str
+    one: _Inputs, turned: _Inputs, outputs: Sequence[object], factors: Array, where: str
 ) -> None:
     """Check that for the same combination of joint features, the best outputs have the same scores."""
     w, v = factors @ one.features(outputs), factors @ turned.features(outputs)

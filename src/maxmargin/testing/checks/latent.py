@@ -25,8 +25,8 @@ from maxmargin.testing.reference import unwrap
 
 def check_latent_task(
     task: LatentTask,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     *,
     outputs: Pairs | None = None,
     n_trials: int = 20,

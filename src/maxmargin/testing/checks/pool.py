@@ -22,8 +22,8 @@ Answers = dict[str, Any]
 
 def check_against_pool(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     trials: Sequence[Array],
     found: Sequence[Answers],
     dim: int,

@@ -36,8 +36,8 @@ from maxmargin.testing.reference import (
 
 def check_task(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Sequence[object],
+    Y: Sequence[object],
     *,
     outputs: Outputs | None = None,
     n_trials: int = 20,
@@ -195,7 +195,7 @@ def _check_augmented(
     x: Any,
     y: Any,
     w: Array,
-    answer: Any,
+    answer: object,
     rescaling: Rescaling,
     outputs: Outputs | None,
     where: str,
