@@ -40,6 +40,7 @@ from maxmargin.estimators.linear.stream import (
     if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.paths import PathOfC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.validation import (
     Classes,
@@ -52,7 +53,7 @@ from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVC(PartialFit, ProvenClasses, Probabilities, LinearFit):
+class LinearSVC(PathOfC, PartialFit, ProvenClasses, Probabilities, LinearFit):
     """Linear support vector classification with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i loss_i``, where the loss is the hinge loss, its square or the logistic
@@ -283,7 +284,7 @@ class LinearSVC(PartialFit, ProvenClasses, Probabilities, LinearFit):
         self,
         X: Samples,
         y: Any,
-        sample_weight: Any,
+        sample_weight: Any = None,
         last: LinearFits | None = None,
         keeping: FitCheckpoint | None = None,
     ) -> LinearFits:

@@ -29,7 +29,7 @@ from maxmargin.estimators.constraints import (
     of_class,
     one_of,
 )
-from maxmargin.estimators.linear.fit import LinearFit
+from maxmargin.estimators.linear.fit import LinearFit, LinearFits
 from maxmargin.estimators.linear.proven import ProvenScores
 from maxmargin.estimators.linear.regression import (
     LOSSES,
@@ -44,6 +44,7 @@ from maxmargin.estimators.linear.stream import (
     if_streamable,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.paths import PathOfC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.scores import RegressionScore
 from maxmargin.estimators.validation import finite_scores, rows_for, training
@@ -51,7 +52,7 @@ from maxmargin.losses import ScoreLoss
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVR(PartialFit, ProvenScores, RegressionScore, LinearFit):
+class LinearSVR(PathOfC, PartialFit, ProvenScores, RegressionScore, LinearFit):
     """Linear support vector regression with a certificate.
 
     Minimizes ``1/2 |w|^2 + C sum_i s_i max(0, |y_i - f(x_i)| - epsilon)``, or the same with the squares of
@@ -257,13 +258,28 @@ class LinearSVR(PartialFit, ProvenScores, RegressionScore, LinearFit):
         self
             The estimator itself.
         """
-        rows = training(self, X, y, sample_weight, numeric=True)
-        epsilon = check_epsilon(sample_epsilon, rows.n)
-        given = {"X": X, "y": y, "sample_weight": sample_weight, "sample_epsilon": sample_epsilon}
-        keeping = FitCheckpoint(self, resume_from, **given)
-        model, data = regression_model(self, rows, epsilon), {"X": X, "y": y}
-        self._train(model, rows.design, data, None, keeping=keeping)
+        given: Any = {
+            "X": X,
+            "y": y,
+            "sample_weight": sample_weight,
+            "sample_epsilon": sample_epsilon,
+        }
+        self._fit(**given, keeping=FitCheckpoint(self, resume_from, **given))
         return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        sample_epsilon: Any = None,
+        last: LinearFits | None = None,
+        keeping: FitCheckpoint | None = None,
+    ) -> LinearFits:
+        """Fit, continuing from ``last``: a fit to the same data with another C."""
+        rows = training(self, X, y, sample_weight, numeric=True)
+        model = regression_model(self, rows, check_epsilon(sample_epsilon, rows.n))
+        return self._train(model, rows.design, {"X": X, "y": y}, last, keeping=keeping)
 
     @if_streamable
     def partial_fit(self, X: Samples, y: Labels = None, sample_weight: Numbers = None) -> Self:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin.compat import check_sample_weight
-from maxmargin.core.result import Start
+from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.user_warnings import called_by, warn_user
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import compact, take
@@ -45,6 +45,7 @@ from maxmargin.estimators.linear.queries import (
     reject_names,
 )
 from maxmargin.estimators.outcome import certified_fit
+from maxmargin.estimators.paths import PathOfC
 from maxmargin.estimators.prior import GaussianPrior
 from maxmargin.estimators.scikit import RegressorMixin
 from maxmargin.estimators.validation import check_labels, finite_scores, rows_for, scored, training
@@ -61,7 +62,7 @@ _NOT_ROUTED = (
 
 
 @dataclass(eq=False, repr=False)
-class RankSVM(RegressorMixin, CertifiedEstimator):
+class RankSVM(PathOfC, RegressorMixin, CertifiedEstimator):
     """Linear ranking with a certificate: scores that sort the samples of each query by ``y``.
 
     Minimizes ``1/2 |w|^2 + C sum_q loss_q(X_q w)`` over queries q. There is no intercept, because it would
@@ -244,12 +245,24 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
             The estimator itself.
         """
         reject_names(unknown)
-        data = {"X": X, "y": y}
-        rows = training(self, X, y, sample_weight, numeric=True)
         named = qid if groups is None else groups
-        keeping = FitCheckpoint(
-            self, resume_from, X=X, y=y, groups=named, sample_weight=sample_weight
-        )
+        given: Any = {"X": X, "y": y, "sample_weight": sample_weight}
+        keeping = FitCheckpoint(self, resume_from, groups=named, **given)
+        self._fit(**given, groups=groups, qid=qid, keeping=keeping)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        qid: Any = None,
+        last: SolveResult | None = None,
+        keeping: FitCheckpoint | None = None,
+    ) -> SolveResult:
+        """Fit, continuing from ``last``: the result for the same data with another C."""
+        rows = training(self, X, y, sample_weight, numeric=True)
         groups = groups_of(X, groups, qid)
         if groups is None and called_by("sklearn.model_selection"):
             warn_user(_NOT_ROUTED)
@@ -274,13 +287,13 @@ class RankSVM(RegressorMixin, CertifiedEstimator):
                 if isinstance(self.solver, str) and self.solver == "auto"
                 else self.solver,
                 regularizer=weights.norm,
-                start=None if previous is None else Start(weights.learned(previous)),
+                start=last if previous is None else Start(weights.learned(previous)),
                 fitted=lambda w: {"coef_": weights.whole(w)},
-                data=data,
+                data={"X": X, "y": y},
                 keeping=keeping,
             )
         self.coef_ = weights.whole(result.w)
-        return self
+        return result
 
     @chunked
     def predict(self, X: Samples, *, out: Any = None) -> Array:
