@@ -60,9 +60,9 @@ def test_one_warning_and_clear_errors():
     said = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     assert len(said) == 1
     assert "LinearSVR.path: 3 of 3 fits" in str(said[0].message)
-    with pytest.raises(TypeError, match="RankSVM.path needs values of C"):
+    with pytest.raises(TypeError, match=r"RankSVM\.path needs values of C"):
         RankSVM().path(X, TARGET)
-    with pytest.raises(ValueError, match="LinearSVR.path: Cs="):
+    with pytest.raises(ValueError, match=r"LinearSVR\.path: Cs="):
         LinearSVR().path(X, TARGET, Cs=[0.0])
     with pytest.raises(ValueError, match="checkpoint= is for one fit"):
         LinearSVR(checkpoint="fit.checkpoint").path(X, TARGET, CS)
