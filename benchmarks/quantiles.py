@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 TITLE = "Quantile regression at equal pinball loss"
-SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+SIZES, LARGE = (1_000, 10_000, 100_000, 1_000_000), 10_000_000
 Q, FEATURES, OTHERS = 0.9, 10, 100_000
 #: CPU seconds of a fit from which on a method is not given more samples
 LIMIT = {"ours": 1e9, "HiGHS": 4.0, "statsmodels": 20.0, "quantile-forest": 4.0}
@@ -82,7 +82,8 @@ def table(bench: Bench) -> None:
     """All sizes."""
     rows: list[Row] = []
     open_methods = list(LIMIT)
-    for n in SIZES[:2] if bench.quick else SIZES:
+    sizes = (*SIZES, LARGE) if "large" in bench.flags else SIZES
+    for n in sizes[:2] if bench.quick else sizes:
         found = {
             method: bench.inline(f"{method} {n}", partial(cell, {"method": method, "n": n}, bench))
             for method in open_methods
@@ -106,10 +107,10 @@ def table(bench: Bench) -> None:
     limits = ", ".join(f"{limit:g} ({name})" for name, limit in LIMIT.items() if limit < 1e9)
     notes = f"""
 The 0.9 quantile of {FEATURES} features. A method that took longer than {limits} CPU seconds was not given
-more samples; 10,000,000 samples only ours.
+more samples. With `--large`, there are 10,000,000 samples as well, only for ours.
 """
     bench.save(TITLE, [("fits", "Fits", rows, notes)])
 
 
 if __name__ == "__main__":
-    command_line("quantiles", TITLE, cell, table)
+    command_line("quantiles", TITLE, cell, table, {"large": "ours with 10 million samples, too"})
