@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -144,6 +146,7 @@ def build_part(folder: Path, part: int, parts: int) -> None:
     gc.disable()  # an eighth of the time; all jobs together need about 4 GB without it
     warnings.simplefilter("ignore")  # pycc will be replaced one day: Numba is pinned for the build
     setattr(pycc, "compile_extra", _compile_extra)  # noqa: B010 - mypy refuses the assignment
+    _same_in_every_folder()
     compiler: Any = CC(f"_kernels_{part}", source_module="maxmargin")
     compiler.output_dir = str(folder)
     compiler.target_cpu = os.environ["NUMBA_CPU_NAME"]
@@ -165,6 +168,24 @@ def build_part(folder: Path, part: int, parts: int) -> None:
     found = stamp()
     compiler.export("stamp", ())(njit(lambda: found))
     compiler.compile()
+
+
+def _same_in_every_folder() -> None:
+    """Keep addresses of objects and names of folders out of the modules: else no two builds are equal."""
+    from numba.core import ir
+    from numba.np.ufunc import array_exprs
+
+    numbers = itertools.count()
+    # Numba names a function for an expression of arrays by its hash, which is an address
+    setattr(array_exprs, "hex", lambda _: hex(next(numbers)))  # noqa: B010
+    original = ir.Loc.__init__
+
+    def __init__(self: Any, filename: Any, *arguments: Any, **options: Any) -> None:
+        """Without the folder of the sources or of the environment: exceptions name the file."""
+        inside = re.split(r"site-packages[\\/]|src[\\/](?=maxmargin)", str(filename))[-1]
+        original(self, inside, *arguments, **options)
+
+    setattr(ir.Loc, "__init__", __init__)  # noqa: B010
 
 
 def _size(file: str) -> int:
