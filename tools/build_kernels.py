@@ -79,8 +79,19 @@ def environment() -> dict[str, str]:
         "NUMBA_CPU_FEATURES": "",
         "MAXMARGIN_QUIET": "1",
         "PYTHONHASHSEED": "0",  # names of functions have options in the order of a set
-        "CFLAGS": f"{os.environ.get('CFLAGS', '')} {' '.join(NO_DEBUG)}".strip(),
+        **_flags(),
     }
+
+
+def _flags() -> dict[str, str]:
+    """No information for debuggers, and no names of folders: Numba's own sources in C have assertions."""
+    if os.name != "posix":
+        return {}
+    packages = Path(metadata.distribution("numba").locate_file(""))
+    flags = " ".join([*NO_DEBUG, f"-ffile-prefix-map={packages}="])
+    strip = "-Wl,-S" if sys.platform == "darwin" else "-Wl,--strip-debug"
+    added = {"CFLAGS": flags, "CXXFLAGS": flags, "LDFLAGS": strip}
+    return {name: f"{os.environ.get(name, '')} {text}".strip() for name, text in added.items()}
 
 
 def modules(folder: Path) -> list[Path]:

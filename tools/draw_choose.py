@@ -28,8 +28,8 @@ CHOICES = [
         "a number",
         [
             ("linear; also quantiles", "LinearSVR", "regression"),
-            ("curved", "KernelSVR", "kernels"),
-            ("is it like the others?", "OneClassSVM", "kernels"),
+            ("curved", "KernelSVR", "regression"),
+            ("is it like the others?", "OneClassSVM", "one_class"),
         ],
     ),
     ("an order", [("of the documents of a query", "RankSVM", "ranking")]),
