@@ -32,7 +32,13 @@ CHOICES = [
             ("is it like the others?", "OneClassSVM", "one_class"),
         ],
     ),
-    ("an order", [("of the documents of a query", "RankSVM", "ranking")]),
+    (
+        "an order",
+        [
+            ("grades: bad, fair, good", "OrdinalSVC", "linear"),
+            ("of the documents of a query", "RankSVM", "ranking"),
+        ],
+    ),
     (
         "a structure",
         [
