@@ -1,6 +1,6 @@
 """The web service of the tutorial: one model, one endpoint.
 
-    MODEL=model.safetensors uvicorn service:app
+MODEL=model.safetensors uvicorn service:app
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a raw file to a service: the script of the page "A model from end to end".
 
-    pip install fastapi uvicorn
-    python examples/tutorial/tutorial.py
+pip install fastapi uvicorn
+python examples/tutorial/tutorial.py
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ print(X[january].shape)  # (250, 40)
 # begin: search
 search = LinearSVCCV(
     Cs=[1e-3, 1e-2, 1e-1, 1, 10],
-    class_weights=[None, {"malignant": 5}],  # a missed tumor is worse than a false alarm
-    scoring="balanced_accuracy",
+    scoring="balanced_accuracy",  # both classes count alike
     cv=5,
     loss="hinge",
 ).fit(X[january], labels[january])
@@ -124,7 +123,9 @@ try:
     for thread in clients:
         thread.join()
     rate = len(took) / (time.perf_counter() - begin)
-    print(f"{len(took)} requests, {rate:.0f} per second, 99 % within {np.quantile(took, 0.99):.3f} s")
+    print(
+        f"{len(took)} requests, {rate:.0f} per second, 99 % within {np.quantile(took, 0.99):.3f} s"
+    )
     assert len(took) == 1000
 finally:
     service.terminate()
@@ -132,14 +133,13 @@ finally:
 # end: load
 
 # begin: retrain
-C = search.best_params_["C"]
-few = slice(250, 290)  # forty patients of the next month have labels
-prior = GaussianPrior.around(svc)
-alone = LinearSVC(loss="hinge", C=C).fit(X[few], labels[few])
-updated = LinearSVC(loss="hinge", C=C, prior=prior).fit(X[few], labels[few])
-for name, model in (("January", svc), ("forty alone", alone), ("with the prior", updated)):
+new = X[february], labels[february]  # by now, their labels are known
+alone = LinearSVC(C=1.0, loss="hinge").fit(*new)
+updated = LinearSVC(C=1.0, loss="hinge", prior=GaussianPrior.around(svc)).fit(*new)
+for name, model in (("January", svc), ("February", alone), ("updated", updated)):
     moved = np.linalg.norm(model.coef_ - svc.coef_) / np.linalg.norm(svc.coef_)
-    print(f"{name:15} {model.score(X[later], labels[later]):.3f}  weights moved by {moved:.0%}")
+    score = model.score(X[later], labels[later])
+    print(f"{name:9} {score:.3f}, weights moved by {moved:.0%}")
 assert updated.converged_
-assert updated.score(X[later], labels[later]) >= alone.score(X[later], labels[later]) - 0.01
+assert updated.score(X[later], labels[later]) >= svc.score(X[later], labels[later])
 # end: retrain

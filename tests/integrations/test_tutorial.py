@@ -24,4 +24,4 @@ def test_the_tutorial_runs() -> None:
     low, high = re.search(r"([\d.]+) <= optimum <= ([\d.]+), exact", done.stdout).groups()  # type: ignore[union-attr]
     assert 0 < float(low) <= float(high) <= 1.0002 * float(low)
     assert "1000 requests" in done.stdout
-    assert re.search(r"with the prior\s+0\.9", done.stdout)
+    assert re.search(r"updated\s+0\.9\d\d, weights moved", done.stdout)
