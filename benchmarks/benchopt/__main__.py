@@ -45,8 +45,8 @@ HEAD = """
 Made by `python -m benchmarks.benchopt`: CPU seconds of one thread until F is within a relative distance
 of the best F that any solver found; "–" is a solver that did not get there in 60 runs or 40 seconds. One
 run each, on a machine that other work shared: ratios under 1.5 are ties. Each point of a solver is a fit
-from zero. scikit-learn 1.9, benchopt 1.3 (first table) and 1.7. The penalty of the second benchmark is L1, which
-maxmargin does not have: its solver is a sequence of fits.
+from zero. scikit-learn 1.9, benchopt 1.3 (first table) and 1.7. The penalty of the second benchmark is L1,
+which maxmargin does not have: its solver is a sequence of fits.
 """
 STYLE = {"maxmargin": {"color": "tab:red", "linewidth": 2.2}}
 
