@@ -1,7 +1,7 @@
 """Run our solvers in benchmarks of benchopt beside theirs, and draw objectives over time.
 
     python -m benchmarks.benchopt CLONE    # measure in a clone of one of the three repositories
-    python -m benchmarks.benchopt          # tables and docs/_static/benchopt.svg, of what was measured
+    python -m benchmarks.benchopt          # tables and docs/_static/benchopt.png, of what was measured
 
 The clones are of benchopt/benchmark_linear_svm_binary_classif_no_intercept (with benchopt 1.3),
 benchopt/benchmark_quantile_regression and benchopt/benchmark_logreg_l2 (with benchopt 1.7), in folders that
@@ -156,8 +156,7 @@ def draw() -> None:
             axis.axis("off")
         handles, labels = row[0].get_legend_handles_labels()
         row[0].legend(handles, labels, fontsize=7)
-    plt.rcParams["svg.hashsalt"] = "maxmargin"
-    figure.savefig(STATIC / "benchopt.svg", metadata={"Date": None})
+    figure.savefig(STATIC / "benchopt.png", dpi=80)
 
 
 if __name__ == "__main__":
