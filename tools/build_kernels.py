@@ -87,7 +87,7 @@ def _flags() -> dict[str, str]:
     """No information for debuggers, and no names of folders: Numba's own sources in C have assertions."""
     if os.name != "posix":
         return {}
-    packages = Path(metadata.distribution("numba").locate_file(""))
+    packages = Path(str(metadata.distribution("numba").locate_file("")))
     flags = " ".join([*NO_DEBUG, f"-ffile-prefix-map={packages}="])
     strip = "-Wl,-S" if sys.platform == "darwin" else "-Wl,--strip-debug"
     added = {"CFLAGS": flags, "CXXFLAGS": flags, "LDFLAGS": strip}
