@@ -150,6 +150,23 @@ def test_labels_in_a_file(tmp_path):
     ]
 
 
+def test_an_object_store(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    X, (_, y) = matrix("scales"), vectors()
+    with fsspec.open("memory://types/x.npy", "wb") as file:
+        np.save(file, X.codes)
+    url = "memory://types/x.npy"
+    in_place = data.open(url, y=y, scale=X.scale, offset=X.offset)
+    written = data.write("memory://types/rows", batches(X, y), shard_bytes=40_000)
+    w = np.linspace(-1.0, 1.0, D)
+    local = TypedDesign(typed_rows(X)).dot(w, 3, 3500)
+    assert np.array_equal(in_place.dot(w, 3, 3500), local)
+    assert np.array_equal(written.dot(w, 3, 3500), local)
+    assert stored(written.load()[0]) == stored(X)
+    with pytest.raises(ValueError, match="in the environment"):
+        data.open(url, y=y, storage_options={"key": "secret"})
+
+
 def test_refusals_name_the_row_or_the_way_out(tmp_path):
     X, y = vectors()
     bad = X.astype(np.float16)

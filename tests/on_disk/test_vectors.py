@@ -82,6 +82,16 @@ def test_what_is_missing_or_ragged_is_refused_with_its_row(tmp_path, fixed):
             )
 
 
+def test_parquet_at_a_url():
+    fsspec = pytest.importorskip("fsspec")
+    X, y = vectors(np.int8)
+    with fsspec.open("memory://lists/t.parquet", "wb") as file:
+        pq.write_table(pa.table({"vector": column(X, True), "y": y}), file, row_group_size=200)
+    url = "memory://lists/t.parquet"
+    rows = data.write("memory://lists/rows", data.read_parquet(url, label="y", row_groups=[0, 2]))
+    assert np.array_equal(rows.load()[0], np.concatenate([X[:200], X[400:]]))
+
+
 def test_tables_of_others(tmp_path):
     X, y = vectors(np.float32)
     table = pa.table({"vector": column(X, True), "y": y})

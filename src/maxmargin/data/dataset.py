@@ -436,7 +436,12 @@ class ArrayDataset(Dataset):
             raise ValueError(
                 "cache is for data sets; copy a file of NumPy to a local disk instead."
             )
-        self.path, self.storage_options, self.cache = os.fspath(path), storage_options, None
+        if storage_options:
+            raise ValueError(
+                "storage_options are for data sets. For a file of NumPy at a URL, set the options of fsspec in "
+                "the environment."
+            )
+        self.path, self.storage_options, self.cache = os.fspath(path), None, None
         self._storage = storage_for(split(self.path)[0], storage_options)
         if manifest is None or found is None:
             manifest, start, held = array_manifest(self.path, self._storage, given or {})
