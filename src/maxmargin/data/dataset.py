@@ -438,8 +438,8 @@ class ArrayDataset(Dataset):
             )
         if storage_options:
             raise ValueError(
-                "storage_options are for data sets. For a file of NumPy at a URL, set the options of fsspec in "
-                "the environment."
+                "storage_options are for data sets. For a file of NumPy at a URL, set the options of fsspec "
+                "in the environment."
             )
         self.path, self.storage_options, self.cache = os.fspath(path), None, None
         self._storage = storage_for(split(self.path)[0], storage_options)
