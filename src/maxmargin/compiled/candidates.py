@@ -113,7 +113,7 @@ def add_planes(
             add_row(c, out, truth, -scale)
 
 
-@leaf
+@inlined
 def enter(c: Candidates, sets: PlaneSets, i: int, row: int, tick: int, scratch: FloatArray) -> Any:
     """Put a candidate into the working set of example i. Returns 1 if it was new, 0 if it was there or is the
     true output, -1 if there is no room."""
