@@ -42,7 +42,7 @@ FEATURES, SCALE, C_TOTAL = 256, 1 / 512, 1e4
 LIMIT = 1_000_000_000
 LOSSES, TOLS = ("squared_hinge", "logistic"), (1e-2, 1e-3)
 BLOCK, EPOCHS = 512, 3
-#: the default rate diverges for the squared hinge loss; this one was the best of seven on 100,000 rows
+#: the default rate diverges for the squared hinge loss; this one was not tuned for these rows
 SGD: dict[str, dict[str, Any]] = {
     "squared_hinge": {"learning_rate": "invscaling", "eta0": 0.3, "power_t": 0.25},
     "logistic": {"average": True},
@@ -341,7 +341,7 @@ SGD_NOTE = """
 conversion to float32. It stops when the objective is at most 1e-3 above the lower bound, or after 3 epochs.
 Its objective is computed by a further pass, which is not counted; it proves nothing itself. Averaged weights
 and the default rate for the logistic loss. With the default rate the squared hinge loss diverges (objectives
-of 1e21), so it has `learning_rate="invscaling", eta0=0.3, power_t=0.25`, the best of seven on 100,000 rows.
+of 1e21), so it has `learning_rate="invscaling", eta0=0.3, power_t=0.25`, which was not tuned for these rows.
 """
 
 
