@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import math
 import os
 import random
 import subprocess
@@ -88,6 +89,15 @@ def features(token: Any) -> list[tuple[str, float]]:
     return [(f"{name}={v}", 1.0) if isinstance(v, str) else (name, float(v)) for name, v in pairs]
 
 
+def joined(entries: list[tuple[int, float]], is_list: bool) -> list[tuple[int, float]]:
+    """The entries sorted by column; those of one column are added up, except in a list."""
+    found = []
+    for column in sorted({column for column, _ in entries}):
+        values = [value for other, value in entries if other == column]
+        found.append((column, 1.0 if is_list else sum(values)))
+    return found
+
+
 def call_names(Names: Any, rng: random.Random) -> None:
     """A table of names from its beginning to its end."""
     names: list[Any] = [a_name(rng) for _ in range(rng.choice([0, 3, 200]))]
@@ -105,16 +115,19 @@ def call_names(Names: Any, rng: random.Random) -> None:
             expected: list[tuple[int, float]] = []
             sizes = [0]
             for token in tokens[:t]:
+                entries: list[tuple[int, float]] = []
                 for name, value in features(token):
                     assert is_plain(name), name
                     if name not in columns and adding:
                         columns[name] = len(names)
                         names.append(name)
                     if name in columns:
-                        expected.append((columns[name], value))
+                        entries.append((columns[name], value))
+                expected += entries if adding else joined(entries, isinstance(token, list))
                 sizes.append(len(expected))
             assert array("i", found).tolist() == [column for column, _ in expected]
-            assert array("d", values).tolist() == [value for _, value in expected]
+            for value, (_, sum_) in zip(array("d", values), expected, strict=True):
+                assert value == sum_ or math.isclose(value, sum_, rel_tol=1e-15)  # another order
             assert array("q", ends).tolist() == sizes
         elif kind < 0.75:
             name = rng.choice([a_name(rng), Own(a_name(rng)), rng.randrange(5)])

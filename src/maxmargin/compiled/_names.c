@@ -16,7 +16,7 @@
 enum { MOST = 1024, BYTES = 1 << 16 };
 typedef struct { uint32_t tag; int32_t column; } Slot; /* column -1: empty */
 typedef struct { PyObject_HEAD PyObject *names; Slot *slots; size_t mask; } Names;
-typedef struct { const char *text; size_t size; uint64_t hash; double value; } Feature;
+typedef struct { const char *text; size_t size; uint64_t hash; double value; int32_t likely; } Feature;
 static struct { int n; char *at; char text[BYTES]; Feature features[MOST]; } token; /* used with the GIL held */
 
 /* Write a string in UTF-8 and return its end; NULL if there is no room or it has surrogates. */
@@ -92,6 +92,13 @@ static int put(const Names *self, PyObject *name, PyObject *value)
 {
     Feature *f = token.features + token.n;
     char *at;
+    if (value == NULL && token.n < MOST && PyUnicode_CheckExact(name) && PyUnicode_IS_COMPACT_ASCII(name)
+        && PyUnicode_GET_LENGTH(name) > 0) { /* Python keeps the hash of a string, and its text is UTF-8 already */
+        *f = (Feature){PyUnicode_DATA(name), PyUnicode_GET_LENGTH(name), (uint64_t)PyObject_Hash(name), 1.0};
+        PREFETCH(self->slots + (f->hash & self->mask));
+        token.n++;
+        return 1;
+    }
     if (token.n == MOST || !PyUnicode_CheckExact(name) || (at = write_text(name, token.at)) == NULL) return 0;
     f->value = 1.0;
     if (value != NULL && PyList_CheckExact(value)) { /* of strings, one feature each */
@@ -138,8 +145,50 @@ static int32_t column_of(Names *self, const Feature *f, int adding)
     return column;
 }
 
+/* Request the names that the features of the token will be compared with: first their places in the list. */
+static void prefetch_names(const Names *self)
+{
+    PyObject **names = PySequence_Fast_ITEMS(self->names);
+    const Feature *end = token.features + token.n;
+    for (Feature *f = token.features; f < end; f++) {
+        f->likely = self->slots[f->hash & self->mask].column;
+        if (f->likely >= 0) PREFETCH(names + f->likely);
+    }
+    for (const Feature *f = token.features; f < end; f++)
+        if (f->likely >= 0) PREFETCH(names[f->likely]);
+}
+
+/* Sort the entries of a token by column, and join those of one column; return how many are left. In a list, a name
+   that is repeated still means 1. Shell's method: a token has about twenty entries, and at most MOST. */
+static Py_ssize_t sort_entries(int32_t *columns, double *values, Py_ssize_t n, int is_list)
+{
+    static const Py_ssize_t gaps[] = {301, 132, 57, 23, 10, 4, 1};
+    for (size_t g = 0; g < sizeof(gaps) / sizeof(*gaps); g++)
+        for (Py_ssize_t i = gaps[g]; i < n; i++) {
+            int32_t column = columns[i];
+            double value = values[i];
+            Py_ssize_t k = i;
+            for (; k >= gaps[g] && columns[k - gaps[g]] > column; k -= gaps[g]) {
+                columns[k] = columns[k - gaps[g]];
+                values[k] = values[k - gaps[g]];
+            }
+            columns[k] = column;
+            values[k] = value;
+        }
+    Py_ssize_t left = n > 0;
+    for (Py_ssize_t i = 1; i < n; i++) {
+        if (columns[i] == columns[left - 1]) values[left - 1] = is_list ? 1.0 : values[left - 1] + values[i];
+        else {
+            columns[left] = columns[i];
+            values[left++] = values[i];
+        }
+    }
+    return left;
+}
+
 /* read(tokens, t, columns, values, ends, adding): append the features of the tokens from t on that have a column,
-   and return the number of the first token that is not of the usual types. */
+   and return the number of the first token that is not of the usual types. Without new names, the features of a
+   token are sorted, and those of one column are joined. */
 static PyObject *read_tokens(Names *self, PyObject *args)
 {
     PyObject *tokens, *columns, *values, *ends, *name, *value, *bytes = (PyObject *)&PyByteArray_Type;
@@ -153,7 +202,7 @@ static PyObject *read_tokens(Names *self, PyObject *args)
         return PyErr_SetString(PyExc_ValueError, "columns, values, and ends are not three arrays."), NULL;
     for (; t < PyList_GET_SIZE(tokens); t++) {
         PyObject *features = PyList_GET_ITEM(tokens, t);
-        Py_ssize_t n = PyByteArray_GET_SIZE(values) / 8, m = PyByteArray_GET_SIZE(ends) / 8, at = 0;
+        Py_ssize_t n = PyByteArray_GET_SIZE(values) / 8, m = PyByteArray_GET_SIZE(ends) / 8, at = 0, begin = n;
         int usual = 1;
         token.n = 0;
         token.at = token.text;
@@ -166,6 +215,7 @@ static PyObject *read_tokens(Names *self, PyObject *args)
         if (PyByteArray_Resize(columns, 4 * (n + token.n)) < 0 || PyByteArray_Resize(values, 8 * (n + token.n)) < 0
             || PyByteArray_Resize(ends, 8 * (m + 1)) < 0)
             return NULL;
+        prefetch_names(self);
         for (const Feature *f = token.features; f < token.features + token.n; f++) {
             int32_t column = column_of(self, f, adding);
             if (column < -1) return NULL;
@@ -173,6 +223,10 @@ static PyObject *read_tokens(Names *self, PyObject *args)
             ((double *)PyByteArray_AS_STRING(values))[n] = f->value;
             n += column >= 0;
         }
+        if (!adding)
+            n = begin + sort_entries((int32_t *)PyByteArray_AS_STRING(columns) + begin,
+                                     (double *)PyByteArray_AS_STRING(values) + begin, n - begin,
+                                     PyList_CheckExact(features));
         ((int64_t *)PyByteArray_AS_STRING(ends))[m] = n;
         if (PyByteArray_Resize(columns, 4 * n) < 0 || PyByteArray_Resize(values, 8 * n) < 0) return NULL;
     }

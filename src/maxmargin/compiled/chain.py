@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.compiled import simd
 from maxmargin.compiled.jit import entry, inlined_in_order, leaf
 
 FloatArray = npt.NDArray[np.float64]
@@ -37,6 +38,9 @@ IntArray = npt.NDArray[np.int64]
 Indices = npt.NDArray[Any]
 Data = npt.NDArray[Any]
 Labels = npt.NDArray[Any]
+
+#: entries ahead whose weights are prefetched
+AHEAD = 12
 
 
 class Chains(NamedTuple):
@@ -70,12 +74,16 @@ def emissions(
     out: FloatArray,
 ) -> None:
     """Scores of all labels for the tokens ``first .. last-1``, written to the leading rows of ``out``."""
-    K = W.shape[1]
+    K, end = W.shape[1], indptr[last]
     for t in range(first, last):
         row = t - first
         for s in range(K):
             out[row, s] = 0.0
         for p in range(indptr[t], indptr[t + 1]):
+            if p + AHEAD < end:  # W seldom fits in a cache
+                far = np.int64(indices[p + AHEAD]) * K
+                for s in range(0, K, 8):
+                    simd.prefetch(W, far + s)
             feature = np.uint64(indices[p])  # unsigned: avoids a check for negative indices
             x = np.float64(data[p])
             for s in range(K):

@@ -128,7 +128,7 @@ def write_sequences(
                 )
             manifest = writer.run((b.stacked(b.matrices()) for b in batches), dtype, commit)
         elif vectorizer is not None or n_hashed is not None:
-            rows = (batch.stacked(given._rows(batch.X, batch.first)) for batch in batches)
+            rows = (batch.stacked(given._matrix(batch.X, batch.first)) for batch in batches)
             manifest = writer.run(rows, dtype, commit, finish)
         else:
             with _temporary(storage) as folder:

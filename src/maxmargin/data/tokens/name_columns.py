@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -29,6 +29,22 @@ NUMBERS = 1_000
 Entries = tuple[npt.NDArray[Any], Array, IntArray, list[int]]
 
 
+class TokenRows(NamedTuple):
+    """Tokens as the arrays of a CSR matrix, sorted by column. For one sentence, to make the matrix would take
+    longer than to label its tokens."""
+
+    indptr: IntArray
+    indices: npt.NDArray[Any]
+    data: Array
+    shape: tuple[int, int]
+
+    def matrix(self) -> sp.csr_matrix:
+        """The matrix."""
+        kind = np.int32 if len(self.indices) < 2**31 else np.int64
+        parts = (self.data, self.indices.astype(kind, copy=False), self.indptr.astype(kind))
+        return sp.csr_matrix(parts, shape=self.shape)
+
+
 class NameColumns:
     """The columns of names, and codes of features.
 
@@ -40,6 +56,9 @@ class NameColumns:
     Several threads may use one object: a row of the table is reserved in one step, and filled before its code
     is remembered.
     """
+
+    #: whether entries are sorted by column, each column once
+    sorts = False
 
     def __init__(self, names: dict[Any, int], room: float = float("inf")) -> None:
         self.names, self.room = names, room
@@ -184,6 +203,7 @@ class CompiledNames(NameColumns):
     ) -> None:
         super().__init__({} if vocabulary is None else vocabulary, room=0)
         self.adds, self.compiled = vocabulary is None, compiled_names()(names)
+        self.sorts = not self.adds
 
     def of(self, name: object) -> int:
         if self.adds and isinstance(name, str):
@@ -224,7 +244,17 @@ class CompiledNames(NameColumns):
             self.of_list(token, i, t) if type(token) is list else self.of_dict(token, i, t, more)
         )
         numbers = iter(more)
-        return [(code, 1.0) if code >= -1 else next(numbers) for code in codes]
+        found = [(code, 1.0) if code >= -1 else next(numbers) for code in codes]
+        return found if self.adds else _joined(found, type(token) is list)
+
+
+def _joined(entries: Iterable[tuple[int, float]], is_list: bool) -> list[tuple[int, float]]:
+    """The entries of a token that have a column, sorted, each column once; as in ``_names.c``."""
+    total: dict[int, float] = {}
+    for column, value in entries:
+        if column >= 0:
+            total[column] = value if is_list else total.get(column, 0.0) + value
+    return sorted(total.items())
 
 
 def new_names() -> NameColumns:

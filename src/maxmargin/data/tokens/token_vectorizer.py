@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from maxmargin.data.tokens.name_columns import (
     HashedNames,
     NameColumns,
+    TokenRows,
     in_final_order,
     known_entries,
     known_names,
@@ -125,15 +126,23 @@ class TokenVectorizer:
         -------
         csr_matrix of shape (n_tokens, n_columns)
         """
-        return self._rows(X)
+        return self._matrix(X)
 
-    def _rows(self, X: Iterable[object], first: int = 0) -> sp.csr_matrix:
+    def _matrix(self, X: Iterable[object], first: int = 0) -> sp.csr_matrix:
         """Transform X, whose first sequence has this number in errors."""
+        rows = self._rows(X, first)
+        return rows.matrix() if isinstance(rows, TokenRows) else rows
+
+    def _rows(self, X: Iterable[object], first: int = 0) -> sp.csr_matrix | TokenRows:
+        """The same, without making a matrix if possible."""
         self._check()
-        columns, values, ends, lists = self._names().entries(X, first)
+        names = self._names()
+        columns, values, ends, lists = names.entries(X, first)
+        n_columns = self.n_hashed or len(self.feature_names_)
+        if names.sorts:
+            return TokenRows(ends, columns, values, (len(ends) - 1, n_columns))
         if self.n_hashed is None:
             columns, values, ends = known_entries(columns, values, ends)
-        n_columns = self.n_hashed or len(self.feature_names_)
         if self.n_hashed is not None:  # names that share a column add up
             lists = []
         return token_matrix(columns, values, ends, n_columns, lists)

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.vectors import Array, IntArray
+from maxmargin.data.tokens.name_columns import TokenRows
 from maxmargin.estimators.named_weights import NamedWeights, feature_names
 from maxmargin.estimators.structured import sequences as seq
 from maxmargin.estimators.structured.confidence import calibration_table, margins_of
@@ -377,7 +378,7 @@ class ChainDecision:
             )
         if self.expansion_ is not None:
             # coefficients of similar landmarks are too large for single precision
-            rows = self.expansion_(rows)
+            rows = self.expansion_(rows.matrix() if isinstance(rows, TokenRows) else rows)
         return rows, counts
 
     def _scorer(self) -> tuple[Chain, Array]:

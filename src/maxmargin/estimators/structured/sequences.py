@@ -92,16 +92,19 @@ def stack(
         if fitting:
             raise ValueError("X is empty: there is nothing to learn from.")
         return Stacked(sp.csr_matrix((0, n_features or 0)), np.zeros(0, dtype=np.int64), vectorizer)
-    counts = np.array([x.shape[0] if _is_matrix(x) else len(x) for x in found], dtype=np.int64)
-    matrices = [_is_matrix(x) for x in found if _is_matrix(x) or len(x)]
-    if any(matrices):
+    matrices = [_is_matrix(x) for x in found]
+    sizes = [
+        x.shape[0] if is_matrix else len(x) for x, is_matrix in zip(found, matrices, strict=True)
+    ]
+    counts = np.array(sizes, dtype=np.int64)
+    if True in matrices:
         name = place_in(np.cumsum(counts), "sequence", "token")
         return Stacked(check_matrix(_below(found), n_features, name), counts)
-    if not fitting and vectorizer is None and len(matrices):
+    if not fitting and vectorizer is None and any(sizes):
         raise ValueError(
             "the tagger was fitted on matrices: pass matrices, not feature dicts or strings."
         )
-    strings = bool(matrices) and all(isinstance(token, str) for x in found for token in x)
+    strings = any(sizes) and all(isinstance(token, str) for x in found for token in x)
     matrix = _vectorized(found, vectorizer, fitting, n_features)
     _require_finite(matrix, counts, vectorizer)
     return Stacked(matrix, counts, vectorizer, strings)
@@ -196,7 +199,7 @@ def _vectorized(
     """The tokens as rows, with a column for each name."""
     if vectorizer is None or not (fitting or any(len(x) for x in found)):
         return sp.csr_matrix((0, n_features or 0))
-    return vectorizer.fit_transform(found) if fitting else vectorizer.transform(found)
+    return vectorizer.fit_transform(found) if fitting else vectorizer._rows(found)
 
 
 def flatten_labels(y: Any, counts: Lengths, stacked: bool) -> list[Hashable]:

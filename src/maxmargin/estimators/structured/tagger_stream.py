@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.core.engine import Engine
+from maxmargin.data.tokens.name_columns import TokenRows
 from maxmargin.data.tokens.token_vectorizer import TokenVectorizer
 from maxmargin.estimators.parameters import check_parameters
 from maxmargin.estimators.structured import sequences as seq
@@ -167,6 +168,8 @@ class ChainStream(StructuredStream, ChainDecision):
     ) -> TaskRisk:
         X, y, sample_weight = loaded(X, y, sample_weight)
         found = seq.stack(X, lengths, self.n_features_in_, self.vectorizer_, fitting=False)
+        if isinstance(found.rows, TokenRows):
+            found = found._replace(rows=found.rows.matrix())
         data = self._data_of(found, y, self.classes_, token_weight, lengths is not None)
         return data.risk(sample_weight, self.rescaling, engine)
 

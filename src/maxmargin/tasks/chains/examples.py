@@ -20,6 +20,7 @@ from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in, stacked
 from maxmargin.core.vectors import Array, all_writable, writable
 from maxmargin.data.mapped import MappedRows
+from maxmargin.data.tokens.name_columns import TokenRows
 from maxmargin.tasks.chains.cache import ChainCache
 from maxmargin.tasks.chains.cuts import chain_cut
 from maxmargin.tasks.chains.working_sets import ChainWorkingSets
@@ -211,25 +212,27 @@ def _chains(
     *,
     checked: bool = False,
 ) -> Chains:
-    is_mapped = isinstance(X, MappedRows)  # these were checked
-    matrix = X if is_mapped or sp.issparse(X) else sp.csr_matrix(X)
-    if not is_mapped and not (checked and matrix.format == "csr"):
+    is_packed = isinstance(X, MappedRows | TokenRows)  # these were checked
+    matrix = X if is_packed or sp.issparse(X) else sp.csr_matrix(X)
+    if not is_packed and not (checked and matrix.format == "csr"):
         matrix = canonical(matrix, row=place_in(np.cumsum(lengths), "sequence", "token"))
     n_features = task.dim // task.n_labels - task.n_labels - 2
-    if matrix.shape != (int(lengths.sum()), n_features):
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    if matrix.shape != (int(starts[-1]), n_features):
         raise ValueError(
-            f"X has shape {matrix.shape}, but lengths sum to {lengths.sum()} tokens and the task "
+            f"X has shape {matrix.shape}, but lengths sum to {starts[-1]} tokens and the task "
             f"has {n_features} features"
         )
     data = matrix.data
     if data.dtype not in (np.float32, np.float64):
         data = data.astype(np.float64)
     return Chains(
-        indptr=matrix.indptr if is_mapped else matrix.indptr.astype(np.int64),
+        indptr=matrix.indptr if is_packed else matrix.indptr.astype(np.int64),
         indices=matrix.indices,
         data=data,
         n_features=n_features,
-        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        starts=starts,
         truth=np.ascontiguousarray(labels, dtype=label_dtype(task.n_labels)),
         weight=weight,
         cost=task.cost,
