@@ -291,7 +291,7 @@ def test_the_updated_hessian_is_the_hessian():
     updates = 0
     for _ in range(4):
         duals.improve(0)
-        H = duals._matrix()
+        H = duals.hessian()
         updates += duals._updates
         theta = 2.0 * duals._c * (duals._m < 0.0)
         Z = X[duals.products.index]

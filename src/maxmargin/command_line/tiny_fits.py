@@ -95,6 +95,7 @@ TINY_FITS: dict[str, Callable[[], object]] = {
     "KernelSVR": lambda: _both(maxmargin.KernelSVR(), _TARGET),
     "OneClassSVM": lambda: _both(maxmargin.OneClassSVM(), _TARGET),
     "LinearSVR": lambda: _unscaled(_both(maxmargin.LinearSVR(), _TARGET)),
+    "OrdinalSVC": lambda: _both(maxmargin.OrdinalSVC(), _THREE),
     "LinearSVCCV": lambda: _both(maxmargin.LinearSVCCV(**_SEARCH), _BINARY, _THREE),
     "MeasureSVC": lambda: [_both(maxmargin.MeasureSVC(m), _BINARY) for m in ("f1", "roc_auc")],
     "RankSVM": lambda: _both(maxmargin.RankSVM(), _THREE),
