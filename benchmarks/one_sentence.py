@@ -2,9 +2,9 @@
 
     python -m benchmarks.one_sentence
 
-Both are trained on 1,500 sentences of CoNLL-2000 with the same features (lists of strings), and then label 300
-test sentences, one call each, and all of them in one call. CPU time of one thread; for each sentence the best of
-several turns, which alternate between the two, so that neither finds its model in the caches.
+Both are trained on 1,500 sentences of CoNLL-2000 with the same features (lists of strings), and then label
+300 test sentences, one call each, and all of them in one call. CPU time of one thread; for each sentence the
+best of several turns, which alternate between the two, so that neither finds its model in the caches.
 """
 
 from __future__ import annotations
