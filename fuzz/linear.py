@@ -38,6 +38,7 @@ REFUSALS = (
     "cost has shape .* but there are .* classes",
     "DualCoordinate penali[sz]es every coordinate",
     "cannot use the (newton|coordinate|stream) method here",
+    "requires one weight per feature, but multi_class=.crammer_singer. has two",
 )
 
 #: the C up to which tame problems must be certified: beyond it, rounding may prevent that
