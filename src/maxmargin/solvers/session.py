@@ -337,7 +337,7 @@ class Session:
 
     def epoch(self, sets: WorkingSets, order: IntArray) -> SweepStats:
         """One sweep over the planes in memory, in this order of examples."""
-        return self._visited(sets.epoch(order), sets.n_examples, "qp")
+        return self._visited(sets.epoch(order), self.problem.n_examples, "qp")
 
     def stream(self, sets: WorkingSets, order: IntArray, skip_below: float) -> SweepStats:
         """One sweep: the oracle is called for each example that has a duality gap of ``skip_below`` or more,
@@ -345,7 +345,7 @@ class Session:
         self._spend("qp")
         what = "DualCoordinate with batch_size=1 calls the oracle"
         self._works_here(self._examples().engine, what, _FOR_SETS)
-        return self._visited(sets.stream(order, skip_below), sets.n_examples, "oracle")
+        return self._visited(sets.stream(order, skip_below), self.problem.n_examples, "oracle")
 
     def batches(
         self, sets: WorkingSets, order: IntArray, skip_below: float, size: int
@@ -364,7 +364,7 @@ class Session:
             if self.recorder is not None:
                 self.recorder.poll(self)
         stats = SweepStats(calls, float(sets.gaps[order].sum()), new)
-        return self._visited(stats, sets.n_examples, "oracle")
+        return self._visited(stats, self.problem.n_examples, "oracle")
 
     def confirm(
         self, sets: WorkingSets, w: Array, *, expensive: bool = False

@@ -124,8 +124,8 @@ class PlainWorkingSets(MultiplierSets):
     @property
     def batch_size(self) -> int:
         """See :class:`maxmargin.core.WorkingSets`."""
-        fewest = 2 if self.n_examples >= TWO_FROM else 1
-        return max(fewest, min(BATCH, self.n_examples // BATCHES))
+        n = self.n_examples
+        return max(2 if n >= TWO_FROM else 1, min(BATCH, n // BATCHES))
 
     def attach(self, w: Array, other: Self | None = None) -> None:
         """See :class:`MultiplierSets`. Not for weights that must not be negative."""
