@@ -15,8 +15,8 @@ from maxmargin.compiled.simplex import simplex_gap, solve_simplex
 from maxmargin.core import SquaredNorm
 from maxmargin.losses import CrammerSinger
 from maxmargin.risks import ScoreRisk
-from maxmargin.risks.structured import working_sets as plain_sets
 from maxmargin.solvers import DualCoordinate, RelativeGap
+from maxmargin.tasks import plane_sets as plain_sets
 from maxmargin.tasks.chains import working_sets as chain_sets
 
 
