@@ -69,8 +69,8 @@ def test_a_file_that_vanishes_after_opening(folder):
     ("edit", "text"),
     [
         (
-            lambda m: m.update(version=4),
-            "format version 4; this version of maxmargin reads version 3",
+            lambda m: m.update(version=5),
+            "format version 5; this version of maxmargin reads versions 3 and 4",
         ),
         (lambda m: m.update(format="else"), "not the manifest of a data set"),
         (lambda m: m.update(rows=59), "wrong checksum"),

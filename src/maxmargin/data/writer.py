@@ -301,8 +301,8 @@ class Writer:
             self._open = OpenShard(self._storage, prefix, len(self._book), index)
         shard, lo, hi = self._open, int(rows[first]), int(rows[last])
         if self._layout == "dense":
-            rows = batch.X[lo:hi]
-            shard.add("features", getattr(rows, "codes", rows), self._dtype)
+            part = batch.X[lo:hi]
+            shard.add("features", getattr(part, "codes", part), self._dtype)
             shard.stored += (hi - lo) * self._width
         else:
             X, begin, end = batch.X, int(batch.X.indptr[lo]), int(batch.X.indptr[hi])
