@@ -1,12 +1,12 @@
 """Compile the functions of src/maxmargin/compiled for the types of its table, ahead of time.
 
     python tools/build_kernels.py                    # next to the sources: for development, and for tests
-    python tools/build_kernels.py FOLDER --jobs 4    # elsewhere
+    python tools/build_kernels.py FOLDER             # elsewhere
 
-It needs Numba, setuptools, and a C compiler, and takes about seven minutes of CPU time. Every job makes one
-extension module by numba.pycc, which is used here only: what it makes needs NumPy but not Numba. All are for
-one generation of processors (`maxmargin.compiled.precompiled.TARGETS`), not for that of this machine. Nothing
-is compiled if the folder already has the modules of these sources.
+It needs Numba, setuptools, and a C compiler, and takes about seven minutes of CPU time. Each of two processes
+makes one extension module by numba.pycc, which is used here only: what it makes needs NumPy but not Numba.
+All are for one generation of processors (`maxmargin.compiled.precompiled.TARGETS`), not for that of this
+machine. Nothing is compiled if the folder already has the modules of these sources.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "maxmargin" / "compiled"
 #: extension modules that are written in C
 IN_C = ("_dispatch", "_names")
+#: how many other modules, one a process; not by the cores of this machine: equal sources, equal wheels
+PARTS = 2
 #: information for debuggers has the folders of the build
 NO_DEBUG = ("-g0",) if os.name == "posix" else ()
 
 
-def build(folder: Path, jobs: int = 2) -> list[Path]:
+def build(folder: Path) -> list[Path]:
     """Write all extension modules into the folder, and return their paths."""
     sys.path.insert(0, str(SOURCES.parents[1]))
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,10 +57,10 @@ def build(folder: Path, jobs: int = 2) -> list[Path]:
     with tempfile.TemporaryDirectory() as cache:
         processes = [
             subprocess.Popen(
-                [sys.executable, __file__, str(folder), "--jobs", str(jobs), "--part", str(part)],
+                [sys.executable, __file__, str(folder), "--part", str(part)],
                 env={**environment(), "NUMBA_CACHE_DIR": f"{cache}/{part}"},
             )
-            for part in range(jobs)
+            for part in range(PARTS)
         ]
         for name in IN_C:
             build_in_c(folder, name)
@@ -282,14 +284,13 @@ def main(arguments: list[str]) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("folder", nargs="?", type=Path, default=SOURCES)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.part is None:
-        for path in build(chosen.folder, chosen.jobs):
+        for path in build(chosen.folder):
             print(path, path.stat().st_size)
     else:
-        build_part(chosen.folder, chosen.part, chosen.jobs)
+        build_part(chosen.folder, chosen.part, PARTS)
 
 
 if __name__ == "__main__":
