@@ -2,10 +2,9 @@
 Rescoring peptides with mokapot
 ===============================
 
-mokapot separates correct peptide-spectrum matches (PSMs) from wrong ones: it searches for the class weights
-of a linear SVM once, and then trains the SVM ten times on labels that it updates after every fit. This
-script compares its own search, ``GridSearchCV`` over scikit-learn's ``LinearSVC``, with
-:class:`maxmargin.LinearSVCCV` on generated PSMs: accepted PSMs, wrong ones among them, and CPU seconds.
+mokapot searches for the class weights of a linear SVM once, and then trains it ten times on labels that it updates.
+This script compares its own search, ``GridSearchCV`` over scikit-learn's ``LinearSVC``, with
+:class:`maxmargin.LinearSVCCV` on generated peptide-spectrum matches (PSMs).
 
 ``pip install maxmargin mokapot``
 """
@@ -52,8 +51,7 @@ table = pd.DataFrame(X, columns=names).assign(
 
 
 # %%
-# mokapot recognizes ``LinearSVCCV`` as a search: it fits it once per fold of its own (three), and trains a
-# ``LinearSVC`` with the best parameters from then on. The class below counts the searches.
+# mokapot recognizes ``LinearSVCCV`` as a search. The class below counts the searches.
 
 
 class CountedSearch(LinearSVCCV):
@@ -79,8 +77,7 @@ CountedSearch(**search.get_params()).fit(X[:300], target[:300])
 CountedSearch.n_searches = 0
 
 # %%
-# Both models, with the same folds. The third model is what mokapot does with an estimator that it does not
-# recognize as a search, such as scikit-learn's ``LogisticRegressionCV``: it searches in every iteration.
+# The third model is what mokapot does with an estimator that it does not recognize: it searches in every iteration.
 
 models = {
     "GridSearchCV": mokapot.PercolatorModel(n_jobs=1, rng=1),

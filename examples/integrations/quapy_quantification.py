@@ -2,12 +2,8 @@
 Training quantifiers for QuaPy
 ==============================
 
-A quantifier estimates how many samples of a set belong to a class. QuaPy's explicit loss minimization
-trains a classifier for a quantification error and then classifies and counts. It does so through a patched
-SVM-perf that you have to compile. :class:`maxmargin.MeasureSVC` replaces it: any QuaPy quantifier accepts
-it.
-
-The dataset is one of QuaPy's own (``wdbc``), which scikit-learn ships.
+QuaPy's explicit loss minimization trains a classifier for a quantification error through a patched SVM-perf that
+you have to compile. :class:`maxmargin.MeasureSVC` replaces it. The dataset is QuaPy's ``wdbc``, which scikit-learn ships.
 
 ``pip install maxmargin quapy``
 """

@@ -2,15 +2,9 @@
 Training an address parser: usaddress
 =====================================
 
-usaddress splits addresses into labeled parts with a conditional random field. Its features are nested dicts
-(a token has the features of its neighbors in ``previous`` and ``next``), and its training data are XML files
-with one element per token. :class:`maxmargin.SequenceTagger` takes those features as they are. This script
-trains it and a conditional random field, both on the same data, and compares their accuracy on other
-addresses.
-
-The training data of usaddress are in its repository, not in its package. Without arguments, this script
-generates addresses in the same format. With the repository, ``--training training/labeled.xml`` uses real
-addresses: four fifths of them for training, and the others for the test.
+usaddress splits addresses into labeled parts with a conditional random field on nested dicts of features, which
+:class:`maxmargin.SequenceTagger` takes as they are. This script compares both on other addresses. It generates
+them; ``--training training/labeled.xml``, from usaddress's repository, uses real ones.
 
 ``pip install maxmargin usaddress``
 """

@@ -2,9 +2,10 @@
 Kernel methods on a checkerboard
 ================================
 
-A checkerboard of sixteen fields, with two percent wrong labels, is impossible for a linear classifier and
-easy for a kernel. This example shows the decision regions of :class:`maxmargin.KernelSVC` for each method,
-early and late in the fit. Cost is measured in kernel values, which do not depend on timing.
+A checkerboard with two percent wrong labels is impossible for a linear classifier and easy for a kernel. Here are
+the decision regions of :class:`maxmargin.KernelSVC` for each method, early and late in the fit, by the number of
+kernel values computed.
+
 """
 
 # %%
@@ -34,15 +35,8 @@ X_test, y_test = board(5_000, seed=1)
 # %%
 # Four methods, each at four stages
 # ---------------------------------
-# * "exact" solves the whole problem and certifies the result. Its first step solves small problems of
-#   neighboring samples and combines them, which is nearly optimal here. The next steps work on the samples
-#   with the largest duality-gap contributions.
-# * "nystrom" finds the best function of a few samples, the landmarks. Its stages differ in the number of
-#   landmarks.
-# * "sampled" builds cutting planes from a few hundred margin violators each. Every iteration looks at all
-#   samples.
-# * "sampled_constant" looks only at a subsample, so the cost of an iteration does not depend on the number
-#   of samples.
+# "exact" solves the whole problem, "nystrom" restricts it to landmarks, and "sampled" builds cutting planes from a
+# few hundred margin violators each, which "sampled_constant" looks for in a subsample.
 
 stages = {
     "exact": [("exact", 2), ("exact", 3), ("exact", 4), ("exact", None)],
@@ -74,10 +68,8 @@ for line, (name, models) in zip(axes, fits.items(), strict=True):
 # %%
 # What each method guarantees
 # ---------------------------
-# All objectives are those of the returned functions, so they are comparable. Only "exact" has a lower bound
-# for the full problem. "nystrom" has one for the smaller problem that it solved (``restricted_gap_``).
-# Sampled cuts only measure the objective. The wrong labels cause an error of two percent for any
-# classifier.
+# Only "exact" has a lower bound for the full problem. "nystrom" has one for the restricted problem
+# (``restricted_gap_``). The wrong labels cause an error of two percent for any classifier.
 
 print(f"{'':18s}{'objective':>10s}{'lower bound':>13s}  {'certificate':12s}{'rows used':>10s}")
 for name, models in fits.items():

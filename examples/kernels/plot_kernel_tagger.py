@@ -2,10 +2,8 @@
 Kernels on structures: tagging inverted digits
 ==============================================
 
-The inputs are sequences of handwritten digits. Half of the images, at random, are inverted: white on black.
-The meaning of a pixel then depends on all the others, so no linear function of an image can recognize the
-digit. A kernel between two images replaces their inner product. The scores of adjacent digits and the
-argmax over whole sequences do not change.
+Sequences of handwritten digits, half of them inverted. The meaning of a pixel then depends on all the others, so no
+linear function can recognize the digit. A kernel between two images replaces their inner product.
 """
 
 import matplotlib.pyplot as plt
@@ -46,9 +44,8 @@ X_test, Y_test = draw(order[1000:], n_sequences=100)
 # %%
 # Training
 # --------
-# With all 480 training images in the basis ("map", which "auto" chooses at this size), the certificate is
-# for the full kernel problem. With 100 landmarks, it is for a restricted set of functions. Sampled cuts
-# measure the objective and prove nothing about the optimum. ``certificate_`` states which case applies.
+# With all 480 training images in the basis ("map"), the certificate is for the full kernel problem. With 100
+# landmarks, it is for a restricted one. Sampled cuts prove nothing about the optimum.
 
 square = {"kernel": "poly", "degree": 2, "coef0": 1.0}
 models = {

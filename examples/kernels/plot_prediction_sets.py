@@ -3,18 +3,16 @@ Label sets with a guaranteed coverage
 =====================================
 
 How sure is a prediction? Split conformal prediction turns the scores of any model into sets of labels that
-contain the true one with a chosen probability, whatever the distribution of the data. It needs samples that
-the model has not seen, and a few lines. For classifiers with ``predict_proba``, such as
-``LinearSVC(loss="logistic")``, the package MAPIE computes such sets. It asks for probabilities of single
-samples; for scores of margins and for the tokens of sequences, this example has the recipe.
+contain the true one with a chosen probability. It needs samples that the model has not seen, and a few lines.
+
 """
 
 # %%
 # The recipe
 # ----------
-# Take one number for each label, the larger, the more likely. The *depth* of a label is how far it is below
-# the largest one. If n samples are exchangeable with a new one, then the depth of its true label is at most
-# the k-th smallest of theirs with a probability of at least k / (n + 1). So keep all labels up to that depth.
+# The *depth* of a label is how far its score is below the largest one. If n samples are exchangeable with a new
+# one, the depth of its true label is at most the k-th smallest of theirs with a probability of at least
+# k / (n + 1). So keep all labels up to that depth.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,9 +54,8 @@ for level in levels:
 # %%
 # The tokens of sequences
 # -----------------------
-# The max-marginal of a label at a token is the score of the best labeling with that label there, so its depth
-# is what it would cost to choose that label. Tokens of a sentence depend on each other. Sentences are
-# exchangeable, though, and the largest depth in a sentence gives sets that cover *all* of its tokens at once.
+# Max-marginals say what it would cost to choose a label at a token. Tokens of a sentence depend on each other, but
+# sentences are exchangeable: the largest depth in a sentence gives sets that cover *all* of its tokens at once.
 
 rng = np.random.default_rng(0)
 

@@ -2,13 +2,9 @@
 Multiple-instance learning: which instance made the bag positive?
 =================================================================
 
-Labels belong to bags here, not to instances: a molecule binds if one of its shapes does, and an image shows
-a horse if one of its windows does. A bag is positive if at least one of its instances is. Which one, the
-*witness*, is unknown. It is a latent variable. With a task of twenty lines,
-:class:`~maxmargin.LatentStructuredSVM` learns witnesses and weights together (the MI-SVM).
-
-Simple baselines give every instance the label of its bag, or represent a bag by the mean of its instances.
-In both, the other instances hide the witness.
+Labels belong to bags here, not to instances: an image shows a horse if one of its windows does. Which instance
+makes a bag positive, the *witness*, is latent. :class:`~maxmargin.LatentStructuredSVM` learns witnesses and
+weights together. Simple baselines give every instance the label of its bag, or take the mean of the bag.
 """
 
 import matplotlib.pyplot as plt
@@ -21,15 +17,15 @@ from maxmargin.testing import check_latent_task
 # %%
 # The task
 # --------
-# *h* is the index of the witness. The joint feature vector of a positive bag is the witness and a constant
+# *h* is the index of the witness. The joint feature vector of a positive bag is the witness and a constant; that
+# of a negative bag is zero.
+
 # for the intercept; that of a negative bag is zero. So the loss of a positive bag is
 # :math:`\max(0, 1 - \max_h \langle w, x_h \rangle)`, and that of a negative one is
 # :math:`\max(0, 1 + \max_h \langle w, x_h \rangle)`.
 #
-# The initial witnesses determine which local optimum is found. Here they are the instances with the largest
-# projection on the difference of the class means, each feature divided by its variance: a mean over all
-# instances of all bags of a class is little affected by irrelevant ones.
-
+# The initial witnesses determine the local optimum. Here they are the instances farthest along the difference of
+# the class means, each feature divided by its variance.
 
 class Bags(LatentBinary):
     def setup(self, X, y):
@@ -83,8 +79,7 @@ print(f"stopped by {svm.stop_reason_}: no convex step can gain more than {svm.co
 print(f"witnesses found in {np.mean(found):.0%} of the positive bags")
 
 # %%
-# The weights define a linear classifier of instances. The figure shows all instances, the witnesses found
-# in the positive bags, and the lines above which instances count as positive.
+# All instances, the witnesses found, and the lines above which instances count as positive.
 
 instances, owner = np.vstack(X), np.repeat(y, [len(x) for x in X])
 plain = LinearSVC(C=0.1, loss="hinge").fit(instances, owner)
@@ -104,10 +99,8 @@ ax.legend(loc="upper right", fontsize=7)
 plt.show()
 
 # %%
-# Which method is better on new bags? Compare them on ten datasets, with 300 training bags and 1000 test
-# bags. To be fair, the threshold of the plain instance classifier is tuned on the training bags: with its
-# own threshold, nearly every bag has a positive instance.
-
+# Ten datasets, with 300 training bags and 1000 test bags. The threshold of the plain instance classifier is tuned
+# on the training bags: with its own, nearly every bag has a positive instance.
 
 def accuracies(seed):
     rng = np.random.default_rng(seed)

@@ -2,9 +2,8 @@
 A deformable parts detector
 ===========================
 
-An object consists of parts, and its parts move. A rigid template blurs them. Here each part may move, at the
-cost of stretching a spring. Labels only say *whether* an image shows the object; where the object and its
-parts are is latent. A task of our own finds the best placement exactly, and
+An object consists of parts that move, at the cost of stretching a spring. Labels only say *whether* an image shows
+the object; where its parts are is latent. A task of our own finds the best placement exactly, and
 :class:`~maxmargin.LatentStructuredSVM` learns the templates and the springs.
 """
 
@@ -18,9 +17,8 @@ from maxmargin.tasks import LatentBinary
 # %%
 # The task
 # --------
-# The score of a placement is the sum of the products of the templates with the pixels they cover, minus
-# ``a d^2 - b d`` for each part and axis, where d is the displacement from the part's anchor in units of its
-# size. A distance transform finds the best position of a part for each position of the root, axis by axis.
+# The score is the sum of the products of the templates with the pixels they cover, minus ``a d^2 - b d`` for each
+# part and axis, where d is the displacement. A distance transform finds the best positions.
 
 
 def correlate(x, template):

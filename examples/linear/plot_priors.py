@@ -2,10 +2,10 @@
 Updating a score every month
 ============================
 
-A credit score is retrained every month on the few cases of that month. Two things are known beforehand:
-last month's weights, which were good, and the sign of some effects. For example, more late payments never
-improve the score. :class:`maxmargin.GaussianPrior` expresses the first, ``nonnegative`` and ``nonpositive``
-the second, and every update still has a certificate.
+A credit score is retrained every month on few cases. Two things are known beforehand: last month's weights, and
+the sign of some effects. :class:`maxmargin.GaussianPrior` expresses the first, ``nonnegative`` and
+``nonpositive`` the second, and every update still has a certificate.
+
 """
 
 # %%
@@ -41,10 +41,8 @@ for _ in range(12):
 # %%
 # Three ways to train
 # -------------------
-# "Alone" uses only this month's cases. "Around last month" uses last month's weights as the prior mean and
-# keeps nothing else of the past. "Around, with signs" also constrains the weights of three features to be
-# nonnegative and those of three others to be nonpositive. Each uses a *C* that suits it: alone, the cases
-# must count for more.
+# "Alone" uses only this month's cases. "Around last month" has last month's weights as the prior mean and keeps
+# nothing else of the past. "Around, with signs" also constrains the signs. Each has a *C* that suits it.
 
 signs = {
     "nonnegative": [place[name] for name in raises],
@@ -66,8 +64,8 @@ for way, params in ways.items():
     print(f"{way:20s} mean accuracy {np.mean(accuracy[way]):.3f}, last gap {model.gap_:.1e}")
 
 # %%
-# After a few months, the updated scores are better than scores from a single month's cases. The signs help
-# a little more, and they are a guarantee: another loan never improves the score.
+# After a few months, the updated scores are better than those from a single month's cases. The signs are a
+# guarantee: another loan never improves the score.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for k, way in enumerate(ways):
@@ -83,9 +81,7 @@ plt.show()
 # %%
 # How strongly the past counts
 # ----------------------------
-# A small variance keeps a weight near its prior mean; a large one lets it move. Pass one number for all
-# features or one per feature. Weights that are known to be stable can be held more tightly than those that
-# drift.
+# A small variance keeps a weight near its prior mean; a large one lets it move.
 
 (X, y), _, _ = months[-1]
 center = weights["around last month"][-2]

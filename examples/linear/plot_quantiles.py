@@ -2,17 +2,14 @@
 Prediction intervals and their coverage
 =======================================
 
-How far will a disease have progressed in a year? One number says little without its uncertainty. Two
-quantiles are an interval that should hold a given share of the targets. Here is how often it does, on
-patients that the model has not seen.
+How far will a disease have progressed in a year? Two quantiles are an interval that should hold a given share of the
+targets. Here is how often it does, on patients that the model has not seen.
 """
 
 # %%
 # Intervals for patients outside of the training data
 # ----------------------------------------------------
-# ``LinearSVR(loss="quantile", quantile=[0.1, 0.5, 0.9])`` predicts three quantiles, which never cross.
-# Cross-validation predicts each of the 442 patients of the diabetes data by a model that has not seen that
-# patient. Each fit has a certificate of how close to its optimum it is.
+# Cross-validation predicts each of the 442 patients of the diabetes data by a model that has not seen that patient.
 
 import matplotlib.pyplot as plt
 import numpy as np

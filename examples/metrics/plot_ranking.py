@@ -10,9 +10,8 @@ visitor's mood, so offers are comparable only within a visit.
 # %%
 # The data
 # --------
-# There are two hundred visits with 20 to 60 offers and ten features. Some features predict what is ignored,
-# others what is bought; no linear score can do both. Visitors with better offers are harder to please, so
-# the features are misleading across visits.
+# Two hundred visits with 20 to 60 offers. Some features predict what is ignored, others what is bought; no linear
+# score can do both. Visitors with better offers are harder to please, so features are misleading across visits.
 
 import matplotlib.pyplot as plt
 import numpy as np

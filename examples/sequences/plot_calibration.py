@@ -2,10 +2,8 @@
 How sure is a sequence tagger?
 ==============================
 
-A tagger predicts labels and scores, but scores are not probabilities.
-:meth:`~maxmargin.SequenceTagger.calibrate` learns from held-out sequences how often labels of a given margin
-are right. Then :meth:`~maxmargin.SequenceTagger.predict_confidence` returns the probability that each label
-is right, for example to send only doubtful tokens to a person.
+Scores are not probabilities. :meth:`~maxmargin.SequenceTagger.calibrate` learns from held-out sequences how often
+labels of a given margin are right, for example to send only doubtful tokens to a person.
 """
 
 import matplotlib.pyplot as plt
@@ -17,9 +15,8 @@ from maxmargin import SequenceTagger
 # %%
 # The data
 # --------
-# Sequences of noisy handwritten digits. The images are real and the sequences are artificial: the next digit
-# is the previous one plus 1 with probability 0.8, and any digit otherwise. Training, held-out, and test
-# sequences use different images.
+# Sequences of handwritten digits: the next digit is the previous one plus 1 with probability 0.8. Training, held-out,
+# and test sequences use different images.
 
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)
@@ -60,9 +57,8 @@ for name, sequences in {"training data": (X, Y), "held-out data": (X_held, Y_hel
 # %%
 # The calibration plot
 # --------------------
-# Test tokens are grouped by their confidence into ten bins. For a calibrated tagger, the fraction of right
-# labels in each bin equals the mean confidence of the bin. The expected calibration error is the mean
-# difference between the two, weighted by the number of tokens.
+# For a calibrated tagger, the fraction of right labels in each bin equals its mean confidence. The expected
+# calibration error is the mean difference, weighted by the number of tokens.
 
 
 def bins(confidence, right, n=10):

@@ -20,9 +20,8 @@ from maxmargin.tasks import Bounded, Task
 # %%
 # Three argmaxes
 # --------------
-# A clustering is a vector with one entry for each pair of items: 1 if they share a cluster. Its score is
-# the sum of the scores of these pairs. *exact* lists all partitions. *greedy* merges clusters while the
-# score grows. *relaxed* is a linear program: entries in [0, 1] that satisfy the triangle inequalities.
+# A clustering has one entry for each pair of items: 1 if they share a cluster. *exact* lists all partitions.
+# *greedy* merges clusters while the score grows. *relaxed* is a linear program with triangle inequalities.
 
 
 @cache

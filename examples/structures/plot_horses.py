@@ -2,13 +2,13 @@
 Image segmentation: labeling pixels
 ===================================
 
-Is a pixel part of a horse? By color alone, brown earth and a brown horse look the same. Here every pixel is
-a node of a grid, and :class:`~maxmargin.GraphLabeler` learns two things together: what the pixels of each
-class look like, and how strongly similar neighbors attract each other. With two labels and attractive
-edges, the best labeling is a minimum cut. Every argmax during training is exact, and so is the certificate.
+By color alone, brown earth and a brown horse look the same. Here every pixel is a node of a grid, and
+:class:`~maxmargin.GraphLabeler` learns what the pixels of each class look like and how strongly similar neighbors
+attract each other. The best labeling is a minimum cut, so every argmax is exact, and so is the certificate.
 
-The images are the Weizmann horses (Borenstein and Ullman), read from the folder in ``MAXMARGIN_DATA``. If
-they are missing, the example prints a message and uses synthetic blobs.
+The images are the Weizmann horses (Borenstein and Ullman), from the folder in ``MAXMARGIN_DATA``. Without them,
+the example uses synthetic blobs.
+
 """
 
 import os
@@ -76,10 +76,8 @@ images, masks, train, test = load_horses() if file.exists() else random_blobs()
 # %%
 # Features
 # --------
-# Pixel features are the color of the pixel and of its surroundings, its similarity to the border and to the
-# center of the image, and its position. Edge features are the direction, and the direction times the
-# similarity of the two pixels, at two scales.
-
+# Pixels have their color and that of their surroundings, their similarity to the border and to the center, and
+# their position. Edges have a direction, also times the similarity of the two pixels, at two scales.
 
 def likeness(image, colors, scale=0.1):
     apart = ((image[:, :, None, :] - colors[::4]) ** 2).sum(axis=3)
@@ -108,8 +106,7 @@ print(graphs[0])
 # %%
 # Training
 # --------
-# There is one nonnegative weight per edge feature, for pairs of equal labels. For comparison, a linear SVM
-# uses the same features of each pixel separately.
+# For comparison, a linear SVM uses the same features of each pixel separately.
 
 X, Y = [graphs[i] for i in train], [masks[i] for i in train]
 labeler = GraphLabeler(C=0.1, edges="attractive").fit(X, Y)
@@ -119,8 +116,7 @@ rows, labels = np.concatenate([x.features for x in X]), np.concatenate([y.ravel(
 alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False, loss="hinge").fit(rows, labels)
 
 # %%
-# The learned weights for equal labels, for edges to the right and down: in general, and for pixels that are
-# very or somewhat similar.
+# The learned weights for equal labels to the right and down: in general, and for very or somewhat similar pixels.
 
 print(labeler.pair_coef_[:, 0, 0].reshape(3, 2).round(2))
 

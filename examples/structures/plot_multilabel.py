@@ -2,9 +2,8 @@
 Labels that depend on each other
 ================================
 
-A sample can have several labels, and labels often come together or exclude each other. A classifier per label
-ignores that. A task of our own scores whole *sets* of labels: one linear score per label, and a learned score
-for every pair. With up to about ten labels, the best set is found by listing all of them.
+Labels often come together or exclude each other. A task of our own scores whole *sets* of labels: one linear score
+per label, and a learned score for every pair. With up to about ten labels, all sets can be listed.
 """
 
 from itertools import product

@@ -2,9 +2,8 @@
 Write your own argmax: matching points
 ======================================
 
-There are two views of the same points; the second is shifted, noisy, and shuffled. Which points correspond?
-The output is a permutation, SciPy finds the best one, and :class:`~maxmargin.StructuredSVM` learns the
-weights of the features.
+Which points of two views of the same scene correspond? The output is a permutation, SciPy finds the best one, and
+:class:`~maxmargin.StructuredSVM` learns the weights of the features.
 """
 
 import matplotlib.pyplot as plt
@@ -44,10 +43,8 @@ class Matching(Task):
 # %%
 # The data
 # --------
-# Every point has a position and a color. The second view moves all positions by the same unknown shift and
-# adds noise to both. The features of a pair are the differences between two points: horizontally,
-# vertically, in color, and in their distance to the center of their own view, which a shift does not
-# change.
+# The second view moves all positions by the same unknown shift and adds noise to positions and colors. A pair has
+# the differences in position, in color, and in the distance to the center of the own view.
 
 rng = np.random.default_rng(0)
 names = ["horizontal", "vertical", "color", "from middle"]
