@@ -2,8 +2,8 @@
 Rescoring peptides with mokapot
 ===============================
 
-mokapot searches for the class weights of a linear SVM once, and then trains it ten times on labels that it updates.
-This script compares its own search, ``GridSearchCV`` over scikit-learn's ``LinearSVC``, with
+mokapot searches for the class weights of a linear SVM once, and then trains it ten times on labels that it
+updates. This script compares its own search, ``GridSearchCV`` over scikit-learn's ``LinearSVC``, with
 :class:`maxmargin.LinearSVCCV` on generated peptide-spectrum matches (PSMs).
 
 ``pip install maxmargin mokapot``
@@ -77,7 +77,8 @@ CountedSearch(**search.get_params()).fit(X[:300], target[:300])
 CountedSearch.n_searches = 0
 
 # %%
-# The third model is what mokapot does with an estimator that it does not recognize: it searches in every iteration.
+# The third model is what mokapot does with an estimator that it does not recognize: it searches in every
+# iteration.
 
 models = {
     "GridSearchCV": mokapot.PercolatorModel(n_jobs=1, rng=1),

@@ -2,9 +2,10 @@
 Pruning trials with Optuna
 ==========================
 
-Optuna can prune a trial: stop it when its validation score is worse than those of earlier trials at the same step.
-:class:`maxmargin.callbacks.ValidationScore` reports the score of the best weights found so far. Scores at the same
-gap can be compared, those at the same iteration cannot: a new step begins when the gap has fallen by a factor of 1.8.
+Optuna can prune a trial: stop it when its validation score is worse than those of earlier trials at the
+same step. :class:`maxmargin.callbacks.ValidationScore` reports the score of the best weights found so far.
+Scores at the same gap can be compared, those at the same iteration cannot: a new step begins when the gap
+has fallen by a factor of 1.8.
 
 ``pip install maxmargin optuna``
 

@@ -2,8 +2,9 @@
 Training quantifiers for QuaPy
 ==============================
 
-QuaPy's explicit loss minimization trains a classifier for a quantification error through a patched SVM-perf that
-you have to compile. :class:`maxmargin.MeasureSVC` replaces it. The dataset is QuaPy's ``wdbc``, which scikit-learn ships.
+QuaPy's explicit loss minimization trains a classifier for a quantification error through a patched SVM-perf
+that you have to compile. :class:`maxmargin.MeasureSVC` replaces it. The dataset is QuaPy's ``wdbc``, which
+scikit-learn ships.
 
 ``pip install maxmargin quapy``
 """

@@ -2,9 +2,9 @@
 Training an address parser: usaddress
 =====================================
 
-usaddress splits addresses into labeled parts with a conditional random field on nested dicts of features, which
-:class:`maxmargin.SequenceTagger` takes as they are. This script compares both on other addresses. It generates
-them; ``--training training/labeled.xml``, from usaddress's repository, uses real ones.
+usaddress splits addresses into labeled parts with a conditional random field on nested dicts of features,
+which :class:`maxmargin.SequenceTagger` takes as they are. This script compares both on other addresses. It
+generates them; ``--training training/labeled.xml``, from usaddress's repository, uses real ones.
 
 ``pip install maxmargin usaddress``
 """

@@ -2,9 +2,9 @@
 Kernel methods on a checkerboard
 ================================
 
-A checkerboard with two percent wrong labels is impossible for a linear classifier and easy for a kernel. Here are
-the decision regions of :class:`maxmargin.KernelSVC` for each method, early and late in the fit, by the number of
-kernel values computed.
+A checkerboard with two percent wrong labels is impossible for a linear classifier and easy for a kernel.
+Here are the decision regions of :class:`maxmargin.KernelSVC` for each method, early and late in the fit, by
+the number of kernel values computed.
 
 """
 
@@ -35,8 +35,8 @@ X_test, y_test = board(5_000, seed=1)
 # %%
 # Four methods, each at four stages
 # ---------------------------------
-# "exact" solves the whole problem, "nystrom" restricts it to landmarks, and "sampled" builds cutting planes from a
-# few hundred margin violators each, which "sampled_constant" looks for in a subsample.
+# "exact" solves the whole problem, "nystrom" restricts it to landmarks, and "sampled" builds cutting planes
+# from a few hundred margin violators each, which "sampled_constant" looks for in a subsample.
 
 stages = {
     "exact": [("exact", 2), ("exact", 3), ("exact", 4), ("exact", None)],

@@ -2,8 +2,9 @@
 Kernels on structures: tagging inverted digits
 ==============================================
 
-Sequences of handwritten digits, half of them inverted. The meaning of a pixel then depends on all the others, so no
-linear function can recognize the digit. A kernel between two images replaces their inner product.
+Sequences of handwritten digits, half of them inverted. The meaning of a pixel then depends on all the
+others, so no linear function can recognize the digit. A kernel between two images replaces their inner
+product.
 """
 
 import matplotlib.pyplot as plt

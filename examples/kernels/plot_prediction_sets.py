@@ -10,8 +10,8 @@ contain the true one with a chosen probability. It needs samples that the model 
 # %%
 # The recipe
 # ----------
-# The *depth* of a label is how far its score is below the largest one. If n samples are exchangeable with a new
-# one, the depth of its true label is at most the k-th smallest of theirs with a probability of at least
+# The *depth* of a label is how far its score is below the largest one. If n samples are exchangeable with a
+# new one, the depth of its true label is at most the k-th smallest of theirs with a probability of at least
 # k / (n + 1). So keep all labels up to that depth.
 
 import matplotlib.pyplot as plt
@@ -54,8 +54,9 @@ for level in levels:
 # %%
 # The tokens of sequences
 # -----------------------
-# Max-marginals say what it would cost to choose a label at a token. Tokens of a sentence depend on each other, but
-# sentences are exchangeable: the largest depth in a sentence gives sets that cover *all* of its tokens at once.
+# Max-marginals say what it would cost to choose a label at a token. Tokens of a sentence depend on each
+# other, but sentences are exchangeable: the largest depth in a sentence gives sets that cover *all* of its
+# tokens at once.
 
 rng = np.random.default_rng(0)
 

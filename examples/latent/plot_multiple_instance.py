@@ -2,9 +2,10 @@
 Multiple-instance learning: which instance made the bag positive?
 =================================================================
 
-Labels belong to bags here, not to instances: an image shows a horse if one of its windows does. Which instance
-makes a bag positive, the *witness*, is latent. :class:`~maxmargin.LatentStructuredSVM` learns witnesses and
-weights together. Simple baselines give every instance the label of its bag, or take the mean of the bag.
+Labels belong to bags here, not to instances: an image shows a horse if one of its windows does. Which
+instance makes a bag positive, the *witness*, is latent. :class:`~maxmargin.LatentStructuredSVM` learns
+witnesses and weights together. Simple baselines give every instance the label of its bag, or take the mean
+of the bag.
 """
 
 import matplotlib.pyplot as plt
@@ -17,15 +18,14 @@ from maxmargin.testing import check_latent_task
 # %%
 # The task
 # --------
-# *h* is the index of the witness. The joint feature vector of a positive bag is the witness and a constant; that
-# of a negative bag is zero.
-
-# for the intercept; that of a negative bag is zero. So the loss of a positive bag is
+# *h* is the index of the witness. The joint feature vector of a positive bag is the witness and a constant;
+# that of a negative bag is zero. So the loss of a positive bag is
 # :math:`\max(0, 1 - \max_h \langle w, x_h \rangle)`, and that of a negative one is
 # :math:`\max(0, 1 + \max_h \langle w, x_h \rangle)`.
 #
-# The initial witnesses determine the local optimum. Here they are the instances farthest along the difference of
-# the class means, each feature divided by its variance.
+# The initial witnesses determine the local optimum. Here they are the instances farthest along the
+# difference of the class means, each feature divided by its variance.
+
 
 class Bags(LatentBinary):
     def setup(self, X, y):
@@ -99,8 +99,9 @@ ax.legend(loc="upper right", fontsize=7)
 plt.show()
 
 # %%
-# Ten datasets, with 300 training bags and 1000 test bags. The threshold of the plain instance classifier is tuned
-# on the training bags: with its own, nearly every bag has a positive instance.
+# Ten datasets, with 300 training bags and 1000 test bags. The threshold of the plain instance classifier is
+# tuned on the training bags: with its own, nearly every bag has a positive instance.
+
 
 def accuracies(seed):
     rng = np.random.default_rng(seed)

@@ -2,9 +2,9 @@
 A deformable parts detector
 ===========================
 
-An object consists of parts that move, at the cost of stretching a spring. Labels only say *whether* an image shows
-the object; where its parts are is latent. A task of our own finds the best placement exactly, and
-:class:`~maxmargin.LatentStructuredSVM` learns the templates and the springs.
+An object consists of parts that move, at the cost of stretching a spring. Labels only say *whether* an
+image shows the object; where its parts are is latent. A task of our own finds the best placement exactly,
+and :class:`~maxmargin.LatentStructuredSVM` learns the templates and the springs.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,8 @@ from maxmargin.tasks import LatentBinary
 # %%
 # The task
 # --------
-# The score is the sum of the products of the templates with the pixels they cover, minus ``a d^2 - b d`` for each
-# part and axis, where d is the displacement. A distance transform finds the best positions.
+# The score is the sum of the products of the templates with the pixels they cover, minus ``a d^2 - b d``
+# for each part and axis, where d is the displacement. A distance transform finds the best positions.
 
 
 def correlate(x, template):

@@ -2,8 +2,8 @@
 Updating a score every month
 ============================
 
-A credit score is retrained every month on few cases. Two things are known beforehand: last month's weights, and
-the sign of some effects. :class:`maxmargin.GaussianPrior` expresses the first, ``nonnegative`` and
+A credit score is retrained every month on few cases. Two things are known beforehand: last month's weights,
+and the sign of some effects. :class:`maxmargin.GaussianPrior` expresses the first, ``nonnegative`` and
 ``nonpositive`` the second, and every update still has a certificate.
 
 """
@@ -41,8 +41,9 @@ for _ in range(12):
 # %%
 # Three ways to train
 # -------------------
-# "Alone" uses only this month's cases. "Around last month" has last month's weights as the prior mean and keeps
-# nothing else of the past. "Around, with signs" also constrains the signs. Each has a *C* that suits it.
+# "Alone" uses only this month's cases. "Around last month" has last month's weights as the prior mean and
+# keeps nothing else of the past. "Around, with signs" also constrains the signs. Each has a *C* that suits
+# it.
 
 signs = {
     "nonnegative": [place[name] for name in raises],

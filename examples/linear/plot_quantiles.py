@@ -2,14 +2,15 @@
 Prediction intervals and their coverage
 =======================================
 
-How far will a disease have progressed in a year? Two quantiles are an interval that should hold a given share of the
-targets. Here is how often it does, on patients that the model has not seen.
+How far will a disease have progressed in a year? Two quantiles are an interval that should hold a given
+share of the targets. Here is how often it does, on patients that the model has not seen.
 """
 
 # %%
 # Intervals for patients outside of the training data
 # ----------------------------------------------------
-# Cross-validation predicts each of the 442 patients of the diabetes data by a model that has not seen that patient.
+# Cross-validation predicts each of the 442 patients of the diabetes data by a model that has not seen that
+# patient.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,8 +2,9 @@
 Only the top of the list counts
 ===============================
 
-There are many transactions, and time to inspect a few of them. What counts is the precision among those with
-the highest scores. :class:`maxmargin.MeasureSVC` trains for that, and no class weight or threshold replaces it.
+There are many transactions, and time to inspect a few of them. What counts is the precision among those
+with the highest scores. :class:`maxmargin.MeasureSVC` trains for that, and no class weight or threshold
+replaces it.
 """
 
 # %%
@@ -34,8 +35,8 @@ X_test, y_test = draw(30_000, 1)
 # %%
 # Precision among the first
 # -------------------------
-# Classifiers try to get both kinds right. The two pull in opposite directions, and the scores say nothing. With
-# ``"precision_at_k"``, the kind that is easy to find is enough.
+# Classifiers try to get both kinds right. The two pull in opposite directions, and the scores say nothing.
+# With ``"precision_at_k"``, the kind that is easy to find is enough.
 
 k = 120  # 4 % of the training samples are inspected
 models = {
@@ -59,7 +60,7 @@ assert found["precision at k"][10 * k - 1] > 0.8 > 0.3 > found["LinearSVC"][10 *
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.scatter(*X[~y].T, s=3, color="0.75", label="regular")
 left.scatter(*X[y].T, s=6, color="C3", label="fraud")
-for color, (name, model) in zip("C0 C1 C4 C2".split(), models.items(), strict=True):
+for color, (name, model) in zip(["C0", "C1", "C4", "C2"], models.items(), strict=True):
     w = model.coef_[0] / np.linalg.norm(model.coef_)
     start = np.sort(X_test @ w)[-10 * k] * w
     along = start[:, None] + np.outer([-w[1], w[0]], [-9.0, 9.0])

@@ -10,8 +10,9 @@ visitor's mood, so offers are comparable only within a visit.
 # %%
 # The data
 # --------
-# Two hundred visits with 20 to 60 offers. Some features predict what is ignored, others what is bought; no linear
-# score can do both. Visitors with better offers are harder to please, so features are misleading across visits.
+# Two hundred visits with 20 to 60 offers. Some features predict what is ignored, others what is bought; no
+# linear score can do both. Visitors with better offers are harder to please, so features are misleading
+# across visits.
 
 import matplotlib.pyplot as plt
 import numpy as np

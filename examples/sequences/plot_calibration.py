@@ -2,8 +2,8 @@
 How sure is a sequence tagger?
 ==============================
 
-Scores are not probabilities. :meth:`~maxmargin.SequenceTagger.calibrate` learns from held-out sequences how often
-labels of a given margin are right, for example to send only doubtful tokens to a person.
+Scores are not probabilities. :meth:`~maxmargin.SequenceTagger.calibrate` learns from held-out sequences how
+often labels of a given margin are right, for example to send only doubtful tokens to a person.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from maxmargin import SequenceTagger
 # %%
 # The data
 # --------
-# Sequences of handwritten digits: the next digit is the previous one plus 1 with probability 0.8. Training, held-out,
-# and test sequences use different images.
+# Sequences of handwritten digits: the next digit is the previous one plus 1 with probability 0.8. Training,
+# held-out, and test sequences use different images.
 
 rng = np.random.default_rng(0)
 images, digits = load_digits(return_X_y=True)

@@ -2,8 +2,8 @@
 Learning substitution scores for sequence alignment
 ===================================================
 
-From aligned pairs of strings, :class:`~maxmargin.StructuredSVM` learns the score of each substitution and of gaps.
-All that the task needs is a dynamic program that finds the best alignment.
+From aligned pairs of strings, :class:`~maxmargin.StructuredSVM` learns the score of each substitution and
+of gaps. All that the task needs is a dynamic program that finds the best alignment.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from maxmargin.tasks import Task
 # %%
 # The best alignment
 # ------------------
-# A cell has three states: after a pair, in a gap of the second string, in a gap of the first. The best path is
-# traced back from the end.
+# A cell has three states: after a pair, in a gap of the second string, in a gap of the first. The best path
+# is traced back from the end.
 
 
 def align(scores, gap, opening):
@@ -43,8 +43,8 @@ def align(scores, gap, opening):
 # %%
 # The task
 # --------
-# The weights are a score of each unordered pair of symbols, of an unpaired symbol, and of a run of them. The loss is
-# a sum over pairs, so loss-augmented inference is the same program with other scores.
+# The weights are a score of each unordered pair of symbols, of an unpaired symbol, and of a run of them.
+# The loss is a sum over pairs, so loss-augmented inference is the same program with other scores.
 
 
 class Alignment(Task):

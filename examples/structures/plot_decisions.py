@@ -57,9 +57,9 @@ figure.tight_layout()
 # %%
 # Paths on a grid
 # ---------------
-# Here, decisions are paths from one corner of a grid to the other one. Costs can be negative during training, so the
-# function visits the nodes in order; Dijkstra's algorithm would be refused. If costs are linear in the features
-# (degree 1), least squares is the better choice. If they are not, SPO+ is.
+# Here, decisions are paths from one corner of a grid to the other one. Costs can be negative during
+# training, so the function visits the nodes in order; Dijkstra's algorithm would be refused. If costs are
+# linear in the features (degree 1), least squares is the better choice. If they are not, SPO+ is.
 
 N = 5
 EDGES = [((r, c), (r + a, c + 1 - a)) for r in range(N) for c in range(N) for a in (0, 1)]

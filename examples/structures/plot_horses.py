@@ -3,11 +3,12 @@ Image segmentation: labeling pixels
 ===================================
 
 By color alone, brown earth and a brown horse look the same. Here every pixel is a node of a grid, and
-:class:`~maxmargin.GraphLabeler` learns what the pixels of each class look like and how strongly similar neighbors
-attract each other. The best labeling is a minimum cut, so every argmax is exact, and so is the certificate.
+:class:`~maxmargin.GraphLabeler` learns what the pixels of each class look like and how strongly similar
+neighbors attract each other. The best labeling is a minimum cut, so every argmax is exact, and so is the
+certificate.
 
-The images are the Weizmann horses (Borenstein and Ullman), from the folder in ``MAXMARGIN_DATA``. Without them,
-the example uses synthetic blobs.
+The images are the Weizmann horses (Borenstein and Ullman), from the folder in ``MAXMARGIN_DATA``. Without
+them, the example uses synthetic blobs.
 
 """
 
@@ -76,8 +77,9 @@ images, masks, train, test = load_horses() if file.exists() else random_blobs()
 # %%
 # Features
 # --------
-# Pixels have their color and that of their surroundings, their similarity to the border and to the center, and
-# their position. Edges have a direction, also times the similarity of the two pixels, at two scales.
+# Pixels have their color and that of their surroundings, their similarity to the border and to the center,
+# and their position. Edges have a direction, also times the similarity of the two pixels, at two scales.
+
 
 def likeness(image, colors, scale=0.1):
     apart = ((image[:, :, None, :] - colors[::4]) ** 2).sum(axis=3)
@@ -116,7 +118,8 @@ rows, labels = np.concatenate([x.features for x in X]), np.concatenate([y.ravel(
 alone = LinearSVC(C=0.1, tol=1e-2, fit_intercept=False, loss="hinge").fit(rows, labels)
 
 # %%
-# The learned weights for equal labels to the right and down: in general, and for very or somewhat similar pixels.
+# The learned weights for equal labels to the right and down: in general, and for very or somewhat similar
+# pixels.
 
 print(labeler.pair_coef_[:, 0, 0].reshape(3, 2).round(2))
 

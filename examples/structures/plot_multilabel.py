@@ -2,8 +2,9 @@
 Labels that depend on each other
 ================================
 
-Labels often come together or exclude each other. A task of our own scores whole *sets* of labels: one linear score
-per label, and a learned score for every pair. With up to about ten labels, all sets can be listed.
+Labels often come together or exclude each other. A task of our own scores whole *sets* of labels: one
+linear score per label, and a learned score for every pair. With up to about ten labels, all sets can be
+listed.
 """
 
 from itertools import product

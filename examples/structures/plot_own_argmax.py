@@ -2,8 +2,8 @@
 Write your own argmax: matching points
 ======================================
 
-Which points of two views of the same scene correspond? The output is a permutation, SciPy finds the best one, and
-:class:`~maxmargin.StructuredSVM` learns the weights of the features.
+Which points of two views of the same scene correspond? The output is a permutation, SciPy finds the best
+one, and :class:`~maxmargin.StructuredSVM` learns the weights of the features.
 """
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,8 @@ class Matching(Task):
 # %%
 # The data
 # --------
-# The second view moves all positions by the same unknown shift and adds noise to positions and colors. A pair has
-# the differences in position, in color, and in the distance to the center of the own view.
+# The second view moves all positions by the same unknown shift and adds noise to positions and colors. A
+# pair has the differences in position, in color, and in the distance to the center of the own view.
 
 rng = np.random.default_rng(0)
 names = ["horizontal", "vertical", "color", "from middle"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -193,9 +194,18 @@ def test_notebooks_show_the_certificate(fit):
         in line
     )
     assert f"stopped by {est.stop_reason_}, certificate exact" in line
+    assert ("<b>✓ proven</b>" in line) == est.converged_
     assert est._repr_mimebundle_()["text/html"].endswith(line)
     with sklearn.config_context(display="text"):
         assert list(est._repr_mimebundle_()) == ["text/plain"]
+
+
+def test_notebooks_show_at_a_glance_what_is_not_proven():
+    with pytest.warns(ConvergenceWarning):
+        early = LinearSVC(max_iter=1, tol=1e-9).fit(X, Y)
+    assert "<b>⚠ not converged</b>" in early._repr_html_()
+    stream = LinearSVC(loss="hinge").partial_fit(X, Y, classes=np.unique(Y))
+    assert "<b>⚠ not proven</b>" in stream._repr_html_()
 
 
 def test_progress_bar_through_pipeline_and_grid(sklearn_callback, capfd):

@@ -218,8 +218,11 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
         if not hasattr(self, "stop_reason_"):
             return ""
         bounds = bounds_in_words(self.objective_, self.lower_bound_, self.gap_)
+        missed = "⚠ not converged" if np.isfinite(self.gap_) else "⚠ not proven"
+        mark = "✓ proven" if self.converged_ else missed
         return (
-            f"<div>{bounds}; stopped by {self.stop_reason_}, certificate {self.certificate_}</div>"
+            f"<div><b>{mark}</b>: {bounds}; stopped by {self.stop_reason_}, "
+            f"certificate {self.certificate_}</div>"
         )
 
     def _repr_html_inner(self) -> str:

@@ -1,7 +1,4 @@
-"""Plots of a fit, as displays in the style of scikit-learn, and the largest weights of a tagger.
-
-Plots require matplotlib (``maxmargin[plot]``).
-"""
+"""The bounds of a fit, as a display in the style of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,9 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.core.stopping import RelativeGap
 from maxmargin.core.vectors import Array
-from maxmargin.estimators.structured.explanation import TaggerExplanation
-
-__all__ = ["ConvergenceDisplay", "TaggerExplanation"]
 
 _X_LABELS = {
     "iteration": "iteration",
@@ -26,7 +20,8 @@ _X_LABELS = {
 _MARKERS_UP_TO = 40
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib's pyplot, imported when something is drawn."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -158,7 +153,7 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             The display itself.
         """
-        plt = _pyplot()
+        plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
         x, upper, lower = (
