@@ -3,8 +3,14 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+
+from sklearn.datasets import load_breast_cancer
+
+from maxmargin import LinearSVC
 
 ROOT = Path(__file__).resolve().parent.parent
 #: a number with a unit, or two bounds: what a reader takes for a measured fact
@@ -21,6 +27,20 @@ def test_every_number_has_its_command() -> None:
         assert len(found) >= 3, f"{page}: the pattern finds no claims"
         missing = [claim for claim in found if re.match(r"[\d,.]*\d", claim)[0] not in listed]  # type: ignore[index]
         assert not missing, f"{page} claims {missing}, which docs/notes/claims.rst does not list"
+
+
+def test_the_table_of_the_readme_is_that_of_the_results() -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "readme_table.py"), "--check"]
+    assert subprocess.run(tool, check=False).returncode == 0, "run python tools/readme_table.py"
+
+
+def test_the_bounds_of_the_readme_are_printed() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    svc = LinearSVC(C=1.0, loss="hinge", tol=1e-3).fit(X, y)
+    text = (ROOT / "README.md").read_text()
+    low, high = re.search(r"# ([\d.]+)\.\.\. <= optimum <= ([\d.]+)\.\.\.", text).groups()  # type: ignore[union-attr]
+    assert f"{svc.lower_bound_}".startswith(low)
+    assert f"{svc.objective_}".startswith(high)
 
 
 def test_the_commands_exist() -> None:

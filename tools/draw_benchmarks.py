@@ -167,20 +167,6 @@ def numbers(linear: list[Point], kernel: list[Point], sequence: list[Point]) -> 
     out["dense_mean"] = f"{math.exp(sum(map(math.log, dense)) / len(dense)):.1f}"
     out["dense_slower"] = str(sum(ratio < 1.0 for ratio in dense))
     out["dense_worst"] = f"{1 / min(dense):.1f}"
-    scores = {
-        (row["set"], row["method"]): row
-        for row in read("measures_test_scores")
-        if row["measure"] == "F1"
-    }
-    methods = {
-        "plain": "LinearSVC",
-        "threshold": "LinearSVC, threshold tuned",
-        "f1": "MeasureSVC(f1)",
-    }
-    for name in ("a9a", "w8a"):
-        for key, method in methods.items():
-            out[f"{name}_{key}"] = scores[name, method]["test %"]
-            out[f"{name}_{key}_s"] = scores[name, method]["fit s"]
     return out
 
 
