@@ -246,6 +246,7 @@ class MarginsDisplay:
             self.counts_[k] = np.histogram(margins, edges)[0]
             place = {"width": np.diff(edges), "bottom": bottom, "align": "edge"}
             ax.bar(edges[:-1], self.counts_[k], color=color, label=label, **place)
+        ax.set_ylim(0.0, 1.05 * self.counts_.sum(axis=0).max())
         ax.axvline(0.0, color="0.2", lw=1.0)
         wrong = (self.margins < 0.0).mean()
         ax.set(xlabel="margin", ylabel="samples", title=f"{self.title}: {wrong:.1%} wrong")
