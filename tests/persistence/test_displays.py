@@ -67,6 +67,14 @@ def test_margins_of_two_and_of_several_classes_and_what_is_proven():
         assert tops == len(X)
 
 
+def test_margins_of_a_pipeline_are_those_of_its_last_step():
+    model = make_pipeline(StandardScaler(), LinearSVC()).fit(X, Y)
+    display = MarginsDisplay.from_estimator(model, X, Y)
+    scaled = model[0].transform(X)
+    np.testing.assert_array_equal(display.proven, model[1].proven(scaled))
+    assert (display.margins > 0).mean() == model.score(X, Y)
+
+
 def test_margins_without_a_proof_are_not_shaded():
     kernel = MarginsDisplay.from_estimator(KernelSVC().fit(X, Y == 1), X, Y == 1)
     assert kernel.proven is None
@@ -130,6 +138,8 @@ def test_refusals():
         WeightsDisplay.from_estimator(KernelSVC().fit(X, Y))
     with pytest.raises(ValueError, match="y has the class 7"):
         MarginsDisplay.from_estimator(svc, X, np.full(len(X), 7))
+    with pytest.raises(ValueError, match="decision_function_shape='ovr'"):
+        MarginsDisplay.from_estimator(KernelSVC(decision_function_shape="ovo").fit(X, Y), X, Y)
     with pytest.raises(ValueError, match="no parameter C"):
         PathDisplay.from_search(GridSearchCV(LinearSVC(), {"tol": [0.1]}, cv=3).fit(X, Y))
     with pytest.raises(ValueError, match="models is empty"):

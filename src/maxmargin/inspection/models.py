@@ -178,7 +178,7 @@ class MarginsDisplay:
 
         Parameters
         ----------
-        estimator : classifier with ``decision_function``
+        estimator : classifier with ``decision_function``, or a pipeline that ends with one
             A fitted classifier. Predictions of linear classifiers can be proven, those of others are not
             shaded. A stream proves nothing.
         X : array, sparse matrix or data frame
@@ -193,6 +193,12 @@ class MarginsDisplay:
         MarginsDisplay
             The display.
         """
+        if hasattr(estimator, "steps"):
+            X, estimator = estimator[:-1].transform(X), _last(estimator)
+        if getattr(estimator, "decision_function_shape", "ovr") != "ovr":
+            raise ValueError(
+                "scores of pairs of classes have no margin: set decision_function_shape='ovr'."
+            )
         classes, labels = np.asarray(estimator.classes_), np.asarray(y)
         unknown = set(labels.tolist()) - set(classes.tolist())
         if unknown:
@@ -207,12 +213,10 @@ class MarginsDisplay:
             scores = scores.copy()
             scores[np.arange(len(codes)), codes] = -np.inf
             margins = own - scores.max(axis=1)
-        proven = None
-        if hasattr(estimator, "proven"):
-            try:
-                proven = estimator.proven(X)
-            except ValueError:  # no bound of the optimal weights, as after a stream
-                proven = np.zeros(len(margins), dtype=bool)
+        try:
+            proven = estimator.proven(X) if hasattr(estimator, "proven") else None
+        except ValueError:  # no bound of the optimal weights, as after a stream
+            proven = np.zeros(len(margins), dtype=bool)
         return cls(margins, proven, title=type(estimator).__name__).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
@@ -437,9 +441,8 @@ class PathDisplay:
         n_splits = sum(name.startswith("split") and name.endswith("test_score") for name in results)
         points: dict[str, list[tuple[float, float, float]]] = {}
         for k, params in enumerate(results["params"]):
-            others = {name: value for name, value in params.items() if name != "C"}
-            varied = {name: value for name, value in others.items() if _varies(results, name)}
-            name = ", ".join(f"{key}={value}" for key, value in varied.items()) or "mean score"
+            names = [key for key in params if key != "C" and _varies(results, key)]
+            name = ", ".join(f"{key}={params[key]}" for key in names) or "mean score"
             error = results["std_test_score"][k] / np.sqrt(max(n_splits - 1, 1))
             points.setdefault(name, []).append((params["C"], results["mean_test_score"][k], error))
         columns = {name: np.array(sorted(own), dtype=np.float64).T for name, own in points.items()}
