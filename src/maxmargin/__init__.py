@@ -12,7 +12,7 @@ from maxmargin.model_writer import register_writer
 if TYPE_CHECKING:
     from maxmargin import data, engines, losses, risks, solvers, tasks
     from maxmargin.checkpoints import Checkpoint, CheckpointError
-    from maxmargin.command_line.commands.versions import show_versions
+    from maxmargin.command_line.versions import show_versions
     from maxmargin.command_line.warm_up import warm_up
     from maxmargin.core.interrupts import return_on_interrupt
     from maxmargin.estimators.kernel.kernel_svc import KernelSVC
@@ -115,7 +115,7 @@ _HOMES = {
     "load": "persistence",
     "minimize": "solvers",
     "return_on_interrupt": "core.interrupts",
-    "show_versions": "command_line.commands.versions",
+    "show_versions": "command_line.versions",
     "structured_path": "estimators.structured.path",
     "svc_path": "estimators.linear.path",
     "to_onnx": "onnx_export",

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 import maxmargin
 from maxmargin.persistence import read_notes
@@ -155,6 +155,27 @@ def test_evaluate_agrees_with_scikit_learn(run, fitted, files, problems):
     assert "ROC AUC" in run("evaluate", model, files["two classes"]).out
 
 
+def test_evaluate_shows_the_confusion_matrix(run, fitted, files, problems):
+    model, X, y = fitted("several classes"), problems["X"], problems["several classes"]
+    found = run("evaluate", model, files["several classes"], "--json").json
+    predicted = maxmargin.load(model).predict(X)
+    assert found["classes"] == [1, 2, 3, 4]
+    assert found["confusion_matrix"] == confusion_matrix(y, predicted).tolist()
+    lines = run("evaluate", model, files["several classes"]).out.splitlines()
+    assert lines[-1].split() == ["4", *map(str, found["confusion_matrix"][-1])]
+
+
+def test_fit_without_an_output_file_warns_before_it_works(run, files, tmp_path):
+    missing = run("fit", tmp_path / "missing.svm")
+    first, second = missing.err.splitlines()
+    assert "the model will not be written; use --output FILE" in first
+    assert "no such file" in second
+    done = run("fit", files["two classes"])
+    assert done.err.count("not be written") == 1
+    assert "written" not in done.out
+    assert run("fit", files["two classes"], "-o", tmp_path / "m").err == ""
+
+
 def test_evaluate_of_regression_and_ranking(run, fitted, files, problems):
     model = fitted("numbers")
     found = run("evaluate", model, files["numbers"], "--json").json
@@ -236,11 +257,11 @@ def test_figures_of_rankings_have_the_right_names(run, fitted, files, problems, 
 
 
 def test_cv_keeps_queries_together(problems):
-    from maxmargin.command_line.readers.examples import Samples
+    from maxmargin.command_line.examples import Examples
     from maxmargin.command_line.search import splits
 
     y, groups = problems["queries"]
-    samples = Samples(problems["X"], y, None, groups)
+    samples = Examples(problems["X"], y, None, groups)
     for train, test in splits(maxmargin.RankSVM(), samples, 4):
         assert not set(groups[train]) & set(groups[test])
 
@@ -267,7 +288,7 @@ def test_the_file_holds_the_problem_that_was_solved(run, fitted, files):
 def test_options_reach_the_estimator(run, files, tmp_path):
     model = tmp_path / "m.safetensors"
     options = ["--tol", 0.01, "--seconds", 60, "--max-iter", 1000, "--seed", 3, "--n-jobs", 2]
-    more = ["--solver", "cutting_plane", "--class-weight", "1:2", "--set", "intercept_scaling=2"]
+    more = ["--solver", "cutting_plane", "--class-weight", "1:2", "--intercept-scaling", "2"]
     assert run("fit", files["two classes"], "-o", model, *options, *more).code == 0
     svc = maxmargin.load(model)
     assert (svc.tol, svc.max_seconds, svc.max_iter, svc.random_state) == (0.01, 60.0, 1000, 3)
@@ -303,9 +324,8 @@ def test_wrong_arguments_are_explained_in_one_line(refused, files, tmp_path):
     assert "--engine is for LinearSVC, LinearSVR, RankSVM" in refused(
         "fit", data, "--estimator", "KernelSVC", "--engine", "ray"
     )
-    assert "is for SequenceTagger, KernelSVC" in refused("fit", data, "--set", "gamma=1")
-    assert "LinearSVC has no parameter gama; it has C," in refused("fit", data, "--set", "gama=1")
-    assert "write --set name=value" in refused("fit", data, "--set", "gamma")
+    assert "is for SequenceTagger, KernelSVC" in refused("fit", data, "--gamma", "1")
+    assert "unknown argument --gama. Did you mean --gamma?" in refused("fit", data, "--gama", "1")
     assert "auto, cutting_plane" in refused("fit", data, "--solver", "simplex")
     assert "1:2,-1:1" in refused("fit", data, "--class-weight", "heavy")
     assert "--checkpoint" in refused("fit", data, "--resume")
@@ -338,9 +358,9 @@ def test_a_lack_of_memory_is_explained_in_one_line(refused, tmp_path):
 
 
 def test_an_error_that_is_ours_has_another_code(run, files, monkeypatch):
-    from maxmargin.command_line import fitting
+    from maxmargin.command_line import models
 
-    monkeypatch.setattr(fitting, "training", lambda estimator, examples: {}[0])
+    monkeypatch.setattr(models, "training", lambda estimator, examples: {}[0])
     outcome = run("fit", files["two classes"])
     assert outcome.code == 1
     assert "an error of maxmargin" in outcome.err

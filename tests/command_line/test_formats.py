@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 import maxmargin
-from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import OnDisk, ReaderOptions, Sequences
-from maxmargin.command_line.readers.reading import find_format, read_examples
+from maxmargin.command_line.examples import ReaderOptions
+from maxmargin.command_line.reading import find_format, read_examples
+from maxmargin.command_line.report import CommandError
 from maxmargin.data.tokens.templates import parse_templates
 
 
@@ -88,7 +88,7 @@ def test_zero_based_files_need_the_option(refused, run, tmp_path):
 
 def test_svm_hmm_files_are_sequences(files, problems):
     found = read(files["sequences"], format="svm-hmm")
-    assert isinstance(found, Sequences)
+    assert found.are_sequences
     assert [x.shape for x in found.X] == [(10, 6)] * 12
     assert [label for labels in found.y for label in labels] == problems["queries"][0].tolist()
 
@@ -327,7 +327,7 @@ def test_tables_of_other_spellings(tmp_path):
 
 def test_a_table_in_many_batches(run, table, tmp_path, monkeypatch):
     whole = read(table, weight="w", drop="q")
-    monkeypatch.setattr("maxmargin.command_line.readers.table.BLOCK", 2000)
+    monkeypatch.setattr("maxmargin.command_line.tables.BLOCK", 2000)
     parts = read(table, weight="w", drop="q")
     for name in ("X", "y", "weight", "names"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
@@ -391,7 +391,7 @@ def test_folders_are_read_in_parts_and_give_the_same_model(run, files, tmp_path)
     for kind in ("two classes", "queries"):
         folder = tmp_path / kind.replace(" ", "_")
         assert run("convert", files[kind], folder).code == 0
-        assert isinstance(read(folder), OnDisk)
+        assert read(folder).on_disk
         one = run("fit", files[kind], "--json").json
         two = run("fit", folder, "--json").json
         same = ("estimator", "n_samples", "n_features", "certified")

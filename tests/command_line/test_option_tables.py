@@ -98,8 +98,8 @@ def objective(ours, W, b, X, y):
 def learn_with_crfsuite(theirs, data, folder):
     """CRFsuite accepts these options for the same file."""
     pycrfsuite = pytest.importorskip("pycrfsuite")
-    from maxmargin.command_line.readers import crfsuite
-    from maxmargin.command_line.readers.examples import ReaderOptions
+    from maxmargin.command_line.examples import ReaderOptions
+    from maxmargin.command_line.reading import read_crfsuite
 
     words = options_of(theirs)
     algorithm = words[words.index("-a") + 1] if "-a" in words else "lbfgs"
@@ -109,7 +109,7 @@ def learn_with_crfsuite(theirs, data, folder):
     trainer.set_params(
         {name: float(value) if "." in value else int(value) for name, value in params}
     )
-    examples = crfsuite.read(str(data), ReaderOptions()).examples
+    examples = read_crfsuite(str(data), ReaderOptions()).examples
     for x, y in zip(examples.X, examples.y, strict=True):
         trainer.append(x, y)
     trainer.train(str(folder / "model.crfsuite"))

@@ -63,7 +63,7 @@ def test_exit_codes_of_a_fit(files, tmp_path):
     assert stopped.returncode == 3, stopped
     assert "not certified: " in stopped.stdout
     assert model.exists()
-    wrong = program("fit", tmp_path / "missing.svm")
+    wrong = program("fit", tmp_path / "missing.svm", "--output", model)
     assert wrong.returncode == 2
     assert wrong.stderr == f"maxmargin fit: {tmp_path}/missing.svm: there is no such file.\n"
     assert wrong.stdout == ""
@@ -156,6 +156,33 @@ def test_ctrl_c_writes_what_was_found(run, endless, tmp_path):
     assert len(run("predict", model, endless).out.splitlines()) == 3000
 
 
+@pytest.mark.slow
+def test_a_terminal_shows_what_is_read_and_the_status_in_color(files, tmp_path):
+    """On a pipe for the data, whose writer waits: reading takes a while."""
+    pipe, model = tmp_path / "slow.svm", tmp_path / "m.safetensors"
+    os.mkfifo(pipe)
+    terminal, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    environment.pop("NO_COLOR", None)
+    command = [*COMMAND, "fit", str(pipe), "--output", str(model)]
+    child = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    try:
+        with pipe.open("w") as file:  # opened when the command reads
+            while b" 2 s" not in shown:
+                shown += os.read(terminal, 1000)
+            file.write(files["two classes"].read_text())
+        while b"model written" not in shown:
+            shown += os.read(terminal, 1000)
+        assert child.wait(timeout=120) == 0
+    finally:
+        child.kill()
+        os.close(terminal)
+    assert f"\rreading {pipe}: ".encode() in shown
+    assert b"\x1b[32mcertified\x1b[0m: " in shown
+
+
 @pytest.fixture
 def half_done(tmp_path):
     """A file whose cross-validation with a kernel takes long, with a first value of C that does not."""
@@ -199,7 +226,7 @@ def test_ctrl_c_in_a_search_over_linear_svcs_prints_what_is_done(run, files, mon
         if len(cells) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxmargin.command_line.progress.CommandLine.__call__", press)
+    monkeypatch.setattr("maxmargin.callbacks.ProgressLine.__call__", press)
     outcome = run("cv", files["two classes"], "--Cs", "0.1,1", "--folds", 4, "--verbose")
     assert outcome.code == 130
     assert "of 4 folds" in outcome.out

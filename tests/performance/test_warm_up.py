@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 import maxmargin
 from maxmargin.command_line import main, warm_up
-from maxmargin.command_line.tiny_fits import TINY_FITS
+from maxmargin.command_line.warm_up import TINY_FITS
 from maxmargin.compiled import notice
 
 FIT = """

@@ -32,6 +32,8 @@ class ProgressLine(FitProgress):
         Where to write; standard error by default.
     interval : float, default 10.0
         Seconds between two lines if ``stream`` is not a terminal.
+    final : bool, default True
+        Whether the final state stays as the last line. If False, the line is erased.
 
     Attributes
     ----------
@@ -53,9 +55,11 @@ class ProgressLine(FitProgress):
     1
     """
 
-    def __init__(self, stream: TextIO | None = None, *, interval: float = INTERVAL) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, *, interval: float = INTERVAL, final: bool = True
+    ) -> None:
         super().__init__()
-        self.stream, self.interval = stream, interval
+        self.stream, self.interval, self.final_line = stream, interval, final
         self._width = 0
 
     def __call__(self, record: IterationRecord | CellRecord) -> None:
@@ -68,8 +72,13 @@ class ProgressLine(FitProgress):
         self._show(now=done >= total)
 
     def on_end(self, estimator: Any) -> None:
-        """Write the final state of the fit."""
-        self._end(f"{type(estimator).__name__}: {self.final(estimator)}")
+        """Write the final state of the fit, or erase the line."""
+        if self.final_line:
+            self._end(f"{type(estimator).__name__}: {self.final(estimator)}")
+        elif self._stream.isatty():
+            self._update(self._stream, "")
+            self._write(self._stream, "\r")
+            self._width = 0
 
     def close(self) -> None:
         """End the line if the fit did not, because of an error or because no estimator runs it."""

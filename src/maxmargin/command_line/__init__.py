@@ -1,6 +1,7 @@
 """The command ``maxmargin``, which is also ``python -m maxmargin``.
 
-``commands`` has the subcommands, ``readers`` and ``writers`` the formats of the data.
+``main`` chooses one of ``commands``. ``examples`` and ``tables`` read their input through
+:mod:`maxmargin.data`. ``models`` makes the parameters of the estimators options of ``fit`` and ``cv``.
 """
 
 from maxmargin.command_line.main import main

@@ -1,17 +1,16 @@
-"""Arguments that several subcommands share."""
+"""The arguments that several subcommands share."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import re
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import ReaderOptions
-from maxmargin.command_line.readers.reading import FORMATS
+from maxmargin.command_line.examples import ReaderOptions
+from maxmargin.command_line.reading import FORMATS
+from maxmargin.command_line.report import CommandError
 
 EXIT_CODES = """\
 exit codes:
@@ -20,113 +19,77 @@ exit codes:
   3    the fit ended before --tol was reached; the model is written
   130  Ctrl-C; what was found until then is written
 """
+PARAMETERS = """\
+parameters of the estimator:
+  Every parameter is an option, such as --loss hinge, --tol 1e-4, --max-iter 100,
+  --seconds 600, --class-weight "1:2,-1:1" (or balanced), --multi-class
+  crammer_singer, --solver newton, --n-jobs -1, --seed 1, --kernel rbf, --gamma 0.1,
+  --epsilon 0.1, --no-intercept, --unpenalized-intercept.
+  "maxmargin fit --estimator NAME --help" lists those of an estimator.
+"""
 
 
 def add_subparser(
     subparsers: Any, name: str, summary: str, usage: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
     """A subcommand whose help shows examples first."""
+    paragraphs = (textwrap.fill(part, 79) for part in description.strip().split("\n\n"))
+    shown = textwrap.indent(examples.strip(), "  ")
+    formats = "\n".join(f"  {name:10} {text}" for name, text in FORMATS.items())
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=summary,
         usage=f"maxmargin {name} {usage} [options]",
-        description=_filled(description)
-        + "\n\nexamples:\n"
-        + textwrap.indent(examples.strip(), "  "),
-        epilog=f"{_formats()}\n{EXIT_CODES}",
+        description="\n\n".join(paragraphs) + "\n\nexamples:\n" + shown,
+        epilog=f"formats of the input (plain, .gz, .bz2, .xz, .zst):\n{formats}\n\n{EXIT_CODES}",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    for argument in usage.split():
+        parser.add_argument(argument.lower(), metavar=argument, help=_POSITIONAL[argument])
     parser.add_argument("--traceback", action="store_true", help="show where an error occurred")
+    progress = parser.add_mutually_exclusive_group()
+    progress.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    progress.add_argument(
+        "--verbose", action="store_true", help="progress also where standard error is no terminal"
+    )
     return parser
 
 
-def _formats() -> str:
-    lines = ["formats of the input (plain, .gz, .bz2, .xz, .zst):"]
-    lines += [f"  {name:10} {text}" for name, text in FORMATS.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _filled(text: str) -> str:
-    """Paragraphs of a text in lines that fit a terminal."""
-    return "\n\n".join(textwrap.fill(part, 79) for part in text.strip().split("\n\n"))
-
-
-def add_model_and_data(parser: argparse.ArgumentParser) -> None:
-    """A model, and examples for it."""
-    parser.add_argument("model", metavar="MODEL", help="a file that fit or cv wrote")
-    parser.add_argument("data", metavar="DATA", help="a file, a folder, a URL, or -")
-
-
-_INPUT = """
---label NAME          the column of labels (tables and columns)
---group NAME          the column of query ids (tables)
---weight NAME         the column of sample weights (tables)
---columns NAMES       the feature columns, such as "age,income" (tables)
---drop NAMES          columns to leave out (tables)
---group-sizes FILE    file with the number of consecutive samples of each query (svmlight)
---fields NAMES        names of the columns, such as "w pos y" (columns; default: w c1 c2 ... y)
---template FILE       feature templates in the style of CRFsuite's scripts (w[-1]|w[0]) or of CRF++
-                      (U01:%%x[-1,0]/%%x[0,0]); by default words, neighbors, ends of words
---features TEMPLATES  the same as text, such as "w[-1] w[0] w[0].suffix3"
---delimiter CHAR      between columns (CSV and columns)
---no-header           the CSV file has no names: f0, f1, ...
---zero-based          svmlight indices begin at 0
---cache FOLDER        keep copies of a data set at s3://... in this folder
-"""
-_MODEL = """
---loss LOSS                 such as hinge, squared_hinge, logistic, pairs, map, ndcg
---measure MEASURE           of MeasureSVC: f1, roc_auc, prbep, error, ...
---epsilon EPSILON:float     of LinearSVR: errors below it cost nothing
---kernel KERNEL             of KernelSVC: rbf, poly, sigmoid, linear
---gamma GAMMA               of the kernel: a number, scale or auto
---class-weight WEIGHTS      multipliers of C by class: balanced, or such as "1:2,-1:1"
---multi-class MULTI_CLASS   ovr (one-vs-rest), crammer_singer or multinomial
---order ORDER:int           of SequenceTagger: 1 or 2 labels of history
---no-intercept              leave out the constant feature
---unpenalized-intercept     leave the intercept out of the norm
-"""
-_RUN = """
---tol TOL:float    relative gap of the bounds at which the fit stops
---seconds S:float  time limit
---max-iter N:int   limit of iterations
---solver NAME      auto, cutting_plane, dual_coordinate, newton
---n-jobs N:int     number of workers; -1: all cores
---engine NAME      threads, processes, ray, ray://host:port
---seed N:int       seed of the random numbers (default 0)
-"""
-_TYPES = {"int": int, "float": float, "": str}
-
-
-def _add_options(group: Any, text: str) -> None:
-    """The options of a table: the name of the value, perhaps with its type, and the help. An option without a
-    value is True or None."""
-    for option in re.split(r"\n(?=--)", text.strip()):
-        head, about = re.split("  +", option, maxsplit=1)
-        flag, _, value = head.partition(" ")
-        name, _, kind = value.partition(":")
-        own = {"metavar": name, "type": _TYPES[kind]} if value else {"action": "store_true"}
-        group.add_argument(flag, default=None, help=" ".join(about.split()), **own)
+_POSITIONAL = {
+    "DATA": "a file, a folder, a URL, or - for standard input",
+    "MODEL": "a file that fit or cv wrote",
+    "FROM": "a file, a folder, a URL, or -",
+    "TO": "a file, a folder, or s3://...",
+}
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
-    """How to read examples."""
+    """How to read examples: an option for each field of :class:`ReaderOptions`."""
     group = parser.add_argument_group("reading the input")
-    group.add_argument(
-        "--format",
-        choices=list(FORMATS),
-        metavar="FORMAT",
-        help="see the list below; by default found by the name of the file (.svm, .conll, .csv, ...) or by "
-        "its first line",
-    )
-    _add_options(group, _INPUT)
+    for one in dataclasses.fields(ReaderOptions):
+        if not one.metadata:
+            continue
+        flag, metavar, text = (
+            f"--{one.name.replace('_', '-')}",
+            one.metadata["metavar"],
+            one.metadata["help"],
+        )
+        if metavar:
+            choices = list(FORMATS) if one.name == "format" else None
+            group.add_argument(flag, metavar=metavar, choices=choices, help=text)
+        else:
+            group.add_argument(flag, action="store_true", default=None, help=text)
+        if one.name == "template":
+            text = 'the same as text, such as "w[-1] w[0] w[0].suffix3"'
+            group.add_argument("--features", metavar="TEMPLATES", help=text)
 
 
 def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
     """The options of :func:`add_input_options`."""
     if chosen.template is not None and chosen.features is not None:
         raise CommandError("give --template or --features, not both.")
-    names = {field.name for field in dataclasses.fields(ReaderOptions)}
+    names = {one.name for one in dataclasses.fields(ReaderOptions)}
     given = {name: value for name, value in vars(chosen).items() if name in names}
     given["template"] = chosen.features
     if chosen.template is not None:
@@ -136,8 +99,11 @@ def reader_options(chosen: argparse.Namespace) -> ReaderOptions:
     return ReaderOptions(**given)
 
 
-def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = False) -> None:
-    """The estimator and its parameters."""
+def add_estimator_options(
+    parser: argparse.ArgumentParser, arguments: list[str], *, for_cv: bool = False
+) -> None:
+    """The estimator and its parameters. The help lists those of ``--estimator``, if it is given: to list
+    them takes an import of a second."""
     group = parser.add_argument_group("the model")
     group.add_argument(
         "--estimator",
@@ -152,18 +118,14 @@ def add_estimator_options(parser: argparse.ArgumentParser, *, for_cv: bool = Fal
             help="weight of the sum of losses (default 1, for sequences 0.1); 20/n divides by the number n "
             "of samples, queries or sequences",
         )
-    _add_options(group, _MODEL)
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="any other parameter of the estimator; may be repeated",
-    )
-    group = parser.add_argument_group("the fit")
-    _add_options(group, _RUN)
-    progress = group.add_mutually_exclusive_group()
-    progress.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    progress.add_argument(
-        "--verbose", action="store_true", help="progress also where standard error is no terminal"
-    )
+    if arguments[:1] != parser.prog.split()[-1:]:
+        return  # another subcommand is chosen
+    helping = not {"-h", "--help"}.isdisjoint(arguments)
+    if helping and "--estimator" not in arguments[:-1]:
+        parser.epilog = f"{PARAMETERS}\n{parser.epilog}"
+        return
+    from maxmargin.command_line.models import NAMES, add_parameters
+
+    name = arguments[arguments.index("--estimator") + 1] if helping else None
+    group = parser.add_argument_group(f"the parameters of {name}" if name else "the parameters")
+    add_parameters(group, NAMES if name is None else [name])

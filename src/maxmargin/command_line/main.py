@@ -1,9 +1,10 @@
-"""The arguments of the command, the choice of the subcommand, and what happens with errors."""
+"""The choice of the subcommand, and what happens with errors."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import os
 import sys
 import traceback
@@ -12,19 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from maxmargin._version import __version__
+from maxmargin.command_line import commands, versions
 from maxmargin.command_line.arguments import EXIT_CODES
-from maxmargin.command_line.commands import (
-    convert,
-    cv,
-    evaluate,
-    fit,
-    predict,
-    versions,
-    warmup,
-)
-from maxmargin.command_line.errors import CommandError, ExitCode
-
-SUBCOMMANDS = (fit, predict, evaluate, cv, convert, warmup, versions)
+from maxmargin.command_line.report import CommandError, ExitCode, say
 
 DESCRIPTION = """\
 Support vector machines that prove how close to the optimum they are.
@@ -63,9 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "stdin",
         "stdout",
         "stderr",
-    ):  # closed by whoever started us: no file may take its place
+    ):  # closed by whoever started us: no file takes its place
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser(given)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        chosen, rest = parser.parse_known_args(given)
+        if rest:
+            return _failed(chosen, _unknown(rest[0], chosen), ExitCode.USAGE)
+        if not has_output:
+            text = "standard output is closed: redirect it to a file or to /dev/null."
+            return _failed(chosen, text, ExitCode.USAGE)
+        return _run(chosen.run, chosen)
+
+
+def _parser(given: list[str]) -> argparse.ArgumentParser:
+    """The parser of these arguments: only the chosen subcommand has options."""
     parser = argparse.ArgumentParser(
         prog="maxmargin",
         description=DESCRIPTION,
@@ -74,15 +80,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"maxmargin {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="subcommand")
-    for module in SUBCOMMANDS:
-        module.add_parser(subparsers)
-    chosen = parser.parse_args(arguments)
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
-        if not has_output:
-            text = "standard output is closed: redirect it to a file or to /dev/null."
-            return _failed(chosen, text, ExitCode.USAGE)
-        return _run(chosen.run, chosen)
+    for add in (
+        commands.add_fit, commands.add_predict, commands.add_evaluate, commands.add_cv,
+        commands.add_convert, versions.add_warmup, versions.add_versions,
+    ):  # fmt: skip
+        add(subparsers, given)
+    return parser
+
+
+def _unknown(argument: str, chosen: argparse.Namespace) -> str:
+    """What is wrong with an argument, and the option that is meant."""
+    known = [f"--{name.replace('_', '-')}" for name in vars(chosen)]
+    near = difflib.get_close_matches(argument, known, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return f"unknown argument {argument}.{meant} maxmargin {chosen.subcommand} --help lists the options."
 
 
 def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:
@@ -109,10 +120,10 @@ def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -
 
 
 def _failed(chosen: argparse.Namespace, text: str, code: ExitCode) -> int:
-    with contextlib.suppress(BrokenPipeError):  # the exit code still says what happened
-        if getattr(chosen, "traceback", False):
+    if getattr(chosen, "traceback", False):
+        with contextlib.suppress(BrokenPipeError):
             traceback.print_exc()
-        print(f"maxmargin {chosen.subcommand}: {' '.join(text.split())}", file=sys.stderr)
+    say(f"maxmargin {chosen.subcommand}: {text}")
     return int(code)
 
 
@@ -124,4 +135,4 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"maxmargin: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    say(f"maxmargin: warning: {message}")

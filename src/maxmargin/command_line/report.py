@@ -1,56 +1,99 @@
-"""What a command prints about a fit: in words, or as one JSON object."""
+"""What a command prints: certificates, tables, colors of a terminal, errors, and exit codes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from typing import Any
-
-from maxmargin.command_line.errors import ExitCode
-from maxmargin.command_line.readers.examples import Examples, OnDisk, Sequences
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any, TextIO
 
 _SCALE = ", or scale the features to similar ranges"
-_ONE = {
-    "n_samples": "sample",
-    "n_sequences": "sequence",
-    "n_tokens": "token",
-    "n_features": "feature",
-    "n_queries": "query",
-    "n_classes": "class",
-}
+_ILL_SCALED = "scale the features to similar ranges, lower --C, or raise --tol"
+#: reasons to stop: what happened, and what to do
 _STOPPED = {
-    "max_iter": "stopped by --max-iter",
-    "max_seconds": "stopped by --seconds",
-    "interrupted": "stopped by Ctrl-C",
-    "stalled": "stalled: no further progress",
-    "rounding": "rounding errors may be larger than the tolerance",
-}
-_ADVICE = {
-    "max_iter": f"raise --max-iter or --tol{_SCALE}",
-    "max_seconds": f"raise --seconds or --tol{_SCALE}",
-    "stalled": "scale the features to similar ranges, lower --C, or raise --tol",
-    "rounding": "scale the features to similar ranges, lower --C, or raise --tol",
+    "max_iter": ("stopped by --max-iter", f"raise --max-iter or --tol{_SCALE}"),
+    "max_seconds": ("stopped by --seconds", f"raise --seconds or --tol{_SCALE}"),
+    "interrupted": ("stopped by Ctrl-C", ""),
+    "stalled": ("stalled: no further progress", _ILL_SCALED),
+    "rounding": ("rounding errors may be larger than the tolerance", _ILL_SCALED),
 }
 
 
-def sizes(estimator: Any, examples: Examples) -> dict[str, int]:
-    """The sizes of a training problem."""
-    out = {"n_samples": len(examples)}
-    if isinstance(examples, OnDisk) and examples.data.ragged:
-        out = {"n_sequences": len(examples), "n_tokens": examples.data.shape[0]}
-    elif isinstance(examples, Sequences):
-        out = {"n_sequences": len(examples), "n_tokens": examples.n_tokens}
-    out["n_features"] = int(estimator.n_features_in_)
-    if hasattr(estimator, "n_queries_"):
-        out["n_queries"] = int(estimator.n_queries_)
-    if hasattr(estimator, "classes_"):
-        out["n_classes"] = len(estimator.classes_)
-    return out
+class ExitCode(IntEnum):
+    """What the exit code of the command says, for scripts."""
+
+    DONE = 0
+    #: an unexpected error: a bug
+    BUG = 1
+    #: wrong arguments or wrong input
+    USAGE = 2
+    #: the fit ended without reaching its tolerance; its model is written
+    NOT_CERTIFIED = 3
+    #: Ctrl-C; what was found is written
+    INTERRUPTED = 130
+    #: the program that reads our output has ended
+    PIPE = 141
 
 
-def sizes_in_words(found: dict[str, int]) -> str:
-    """For example ``7,770 samples, 8,315 features, 2 classes``."""
-    return ", ".join(f"{n:,} {_ONE[name] if n == 1 else name[2:]}" for name, n in found.items())
+class CommandError(ValueError):
+    """A message for the user, in one line, and the exit code."""
+
+    def __init__(self, text: str, code: ExitCode = ExitCode.USAGE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+# -- the terminal ----------------------------------------------------------------------------------
+
+
+def in_color(text: str, stream: TextIO, status: str = r"(not )?certified") -> str:
+    """The text; on a terminal, what ``status`` matches is green if it is "certified", else yellow."""
+    if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+        return text
+
+    def colored(found: re.Match[str]) -> str:
+        return f"\x1b[{32 if found[0] == 'certified' else 33}m{found[0]}\x1b[0m"
+
+    return re.sub(status, colored, text)
+
+
+def say(text: str, status: str = r"^maxmargin[^:]*:( warning:)?") -> None:
+    """Write a line to standard error, if it has a reader: the exit code still says what happened."""
+    with contextlib.suppress(BrokenPipeError):
+        print(in_color(" ".join(text.split()), sys.stderr, status), file=sys.stderr)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines; the first column is aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [c.rjust(width) for c, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+def print_json(found: dict[str, Any]) -> None:
+    """Print one JSON object on one line."""
+    print(json.dumps(found, allow_nan=False, default=_plain))
+
+
+def finite(value: object) -> Any:
+    """The value, or None for numbers that JSON does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: object) -> Any:
+    """NumPy numbers and arrays as numbers and lists, and other objects as they are shown."""
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
+
+
+# -- fits ------------------------------------------------------------------------------------------
 
 
 def certificate(estimator: Any) -> dict[str, Any]:
@@ -58,17 +101,17 @@ def certificate(estimator: Any) -> dict[str, Any]:
     tol = estimator.tol
     out = {
         "certified": bool(estimator.converged_),
-        "certificate": estimator.certificate_,
-        "objective": estimator.objective_,
-        "lower_bound": estimator.lower_bound_,
-        "gap": estimator.gap_,
+        **{
+            name: getattr(estimator, f"{name}_")
+            for name in ("certificate", "objective", "lower_bound", "gap")
+        },
         "tol": tol if isinstance(tol, int | float) else repr(tol),
         "stop_reason": estimator.stop_reason_,
         "n_iter": int(estimator.n_iter_),
     }
-    for name in ("restricted_gap_", "restricted_lower_bound_"):
-        if hasattr(estimator, name):
-            out[name.rstrip("_")] = float(getattr(estimator, name))
+    for name in ("restricted_gap", "restricted_lower_bound"):
+        if hasattr(estimator, f"{name}_"):
+            out[name] = float(getattr(estimator, f"{name}_"))
     return {name: finite(value) for name, value in out.items()}
 
 
@@ -84,23 +127,14 @@ def certificate_in_words(estimator: Any) -> str:
     if estimator.converged_:
         kind = "" if estimator.certificate_ == "exact" else f", {estimator.certificate_}"
         return f"certified: {bounds} (tol {estimator.tol:g}{kind})"
-    reason = estimator.stop_reason_
-    text = f"not certified: {bounds} (tol {estimator.tol:g}); {_STOPPED.get(reason, reason)}"
+    reason, advice = _STOPPED.get(estimator.stop_reason_, (estimator.stop_reason_, ""))
+    text = f"not certified: {bounds} (tol {estimator.tol:g}); {reason}"
     if hasattr(estimator, "restricted_gap_"):
-        text = (
-            f"not certified ({estimator.certificate_}): {bounds}; gap of the restricted problem "
-            + (f"{estimator.restricted_gap_:.2g}")
-        )
-    if reason in _ADVICE:
-        text += f" ({_ADVICE[reason]})"
+        gap = estimator.restricted_gap_
+        text = f"not certified ({estimator.certificate_}): {bounds}; gap of the restricted problem {gap:.2g}"
     if getattr(estimator, "vectorizer_", None) is not None:  # names have no ranges
-        text = text.replace(_SCALE, "")
-    return text
-
-
-def figure(value: float) -> str:
-    """A number in a table, with four digits behind the point where that shows enough of it."""
-    return f"{value:.4f}" if value == 0.0 or 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
+        advice = advice.replace(_SCALE, "")
+    return f"{text} ({advice})" if advice else text
 
 
 def exit_code(estimator: Any) -> ExitCode:
@@ -108,16 +142,6 @@ def exit_code(estimator: Any) -> ExitCode:
     if estimator.stop_reason_ == "interrupted":
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if estimator.converged_ else ExitCode.NOT_CERTIFIED
-
-
-def print_json(found: dict[str, Any]) -> None:
-    """Print one JSON object on one line."""
-    print(json.dumps(found, allow_nan=False, default=_plain))
-
-
-def finite(value: object) -> Any:
-    """The value, or None for numbers that JSON does not have."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _digits(lower: float, upper: float) -> int:
@@ -128,8 +152,9 @@ def _digits(lower: float, upper: float) -> int:
     return 17
 
 
-def _plain(value: object) -> Any:
-    """NumPy numbers and arrays as numbers and lists, and other objects as they are shown."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return repr(value)
+def in_words(found: Iterable[tuple[str, int]]) -> str:
+    """For example ``7,770 samples, 8,315 features, 2 classes``."""
+    singular = {"queries": "query", "classes": "class"}
+    return ", ".join(
+        f"{n:,} {plural if n != 1 else singular.get(plural, plural[:-1])}" for plural, n in found
+    )

@@ -12,95 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.command_line import fitting
-from maxmargin.command_line.errors import CommandError
-from maxmargin.command_line.readers.examples import (
-    AnyArray,
-    Examples,
-    Samples,
-    Sequences,
-    in_memory,
-)
+from maxmargin.command_line import models
+from maxmargin.command_line.examples import AnyArray, Examples
+from maxmargin.command_line.report import CommandError, finite, table
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One value of C: the scores on the folds, the largest gap, and whether all fits are certified.
-
-    Folds are missing after Ctrl-C.
-    """
-
-    C: float
-    mean: float
-    std: float
-    gap: float
-    converged: bool
-    n_folds: int
-    n_missing: int
-
-
-class _Stopped(BaseException):
-    """Ctrl-C. No fit catches it: after KeyboardInterrupt, a fit would first compute the bounds of a model
-    that a search does not use."""
-
-
-def _stop(number: int, frame: object) -> None:
-    raise _Stopped
-
-
-def search(
-    template: Any, values: list[float], folds: int, scoring: str | None, examples: Examples
-) -> list[Setting]:
-    """Fit every value of C, in ascending order, on every fold. After Ctrl-C, cells are missing."""
-    examples = in_memory(examples)
-    options = fitting.training(template, examples)
-    if type(template).__name__ == "LinearSVC":
-        return _linear(template, values, folds, scoring, options)
-    parts = list(splits(template, examples, folds))
-    cells: dict[float, list[_Cell]] = {C: [] for C in values}
-    main = threading.current_thread() is threading.main_thread()  # only there are handlers set
-    before = signal.signal(signal.SIGINT, _stop) if main else None
-    try:
-        for C, part in product(values, parts):
-            cells[C].append(_cell(template, C, options, *part, scoring))
-    except _Stopped:
-        pass
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
-    return [_setting(C, found, len(parts)) for C, found in cells.items()]
-
-
-def best_of(found: list[Setting]) -> Setting | None:
-    """The best mean score over all folds; of equal ones the smallest C."""
-    complete = [setting for setting in found if not setting.n_missing]
-    return max(complete, key=lambda setting: (setting.mean, -setting.C), default=None)
-
-
-def refit(template: Any, C: float, examples: Examples) -> Any:
-    """The estimator with this C, fitted to all examples; after Ctrl-C with what was found."""
-    from maxmargin import return_on_interrupt
-
-    with return_on_interrupt():
-        return _fitted(template, C, fitting.training(template, examples))
-
-
-def in_words(found: list[Setting], template: Any, scoring: str | None) -> str:
-    """A table, and the best value."""
-    from maxmargin.command_line.tables import table
-
-    rows = [["C", "mean score", "std", "largest gap", ""]]
-    for row in found:
-        state = "certified" if row.converged else "not certified"
-        if row.n_missing:
-            state = f"{row.n_folds - row.n_missing} of {row.n_folds} folds"
-        rows.append([f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}", state])
-    best = best_of(found)
-    score = _SCORES.get(str(getattr(template, "loss", "")), _SCORES[type(template).__name__])
-    last = "" if best is None else f"\nbest: C={best.C:g}, {scoring or score} {best.mean:.4f}"
-    return table(rows) + last
-
-
+#: names of the scores, by the loss or the estimator
 _SCORES = {
     "LinearSVC": "accuracy",
     "KernelSVC": "accuracy",
@@ -115,13 +31,124 @@ _SCORES = {
 _Cell = tuple[float, float, bool]
 
 
-def _setting(C: float, cells: list[_Cell], n_folds: int) -> Setting:
-    n_missing = n_folds - len(cells)
-    if not cells:
-        return Setting(C, np.nan, np.nan, np.nan, False, n_folds, n_missing)
-    scores, gaps, converged = (list(column) for column in zip(*cells, strict=True))
-    mean, std = float(np.mean(scores)), float(np.std(scores))
-    return Setting(C, mean, std, max(gaps), all(converged), n_folds, n_missing)
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of C and its cells, one for each fold; folds are missing after Ctrl-C."""
+
+    C: float
+    cells: list[_Cell]
+    n_folds: int
+
+    @property
+    def n_missing(self) -> int:
+        return self.n_folds - len(self.cells)
+
+    @property
+    def converged(self) -> bool:
+        """Whether all fits are certified."""
+        return bool(self.cells) and all(converged for _, _, converged in self.cells)
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean([score for score, _, _ in self.cells])) if self.cells else np.nan
+
+    @property
+    def std(self) -> float:
+        return float(np.std([score for score, _, _ in self.cells])) if self.cells else np.nan
+
+    @property
+    def gap(self) -> float:
+        """The largest gap."""
+        return max((gap for _, gap, _ in self.cells), default=np.nan)
+
+
+class _Stopped(BaseException):
+    """Ctrl-C. No fit catches it: after KeyboardInterrupt, a fit would first compute the bounds of a model
+    that a search does not use."""
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _Stopped
+
+
+def values_of_C(text: str) -> list[float]:
+    """The values of an option such as ``0.1,1``, in ascending order."""
+    try:
+        values = sorted({float(part) for part in text.replace(",", " ").split()})
+    except ValueError:
+        values = []
+    if not values or not values[0] > 0.0:
+        raise CommandError(f"--Cs {text}: give positive numbers, such as 0.01,0.1,1.")
+    return values
+
+
+def search(
+    template: Any, values: list[float], folds: int, scoring: str | None, examples: Examples
+) -> list[Setting]:
+    """Fit every value of C, in ascending order, on every fold. After Ctrl-C, cells are missing."""
+    examples = examples.loaded()
+    options = models.training(template, examples)
+    if type(template).__name__ == "LinearSVC":
+        return _linear(template, values, folds, scoring, options)
+    parts = list(splits(template, examples, folds))
+    cells: dict[float, list[_Cell]] = {C: [] for C in values}
+    main = threading.current_thread() is threading.main_thread()  # only there are handlers set
+    before = signal.signal(signal.SIGINT, _stop) if main else None
+    try:
+        for C, part in product(values, parts):
+            cells[C].append(_cell(template, C, options, *part, scoring))
+    except _Stopped:
+        pass
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+    return [Setting(C, found, len(parts)) for C, found in cells.items()]
+
+
+def best_of(found: list[Setting]) -> Setting | None:
+    """The best mean score over all folds; of equal ones the smallest C."""
+    complete = [setting for setting in found if not setting.n_missing]
+    return max(complete, key=lambda setting: (setting.mean, -setting.C), default=None)
+
+
+def refit(template: Any, C: float, examples: Examples) -> Any:
+    """The estimator with this C, fitted to all examples; after Ctrl-C with what was found."""
+    from maxmargin import return_on_interrupt
+
+    with return_on_interrupt():
+        return _fitted(template, C, models.training(template, examples))
+
+
+def in_words(found: list[Setting], template: Any, scoring: str | None) -> str:
+    """A table, and the best value."""
+    rows = [["C", "mean score", "std", "largest gap", ""]]
+    for row in found:
+        state = "certified" if row.converged else "not certified"
+        if row.n_missing:
+            state = f"{len(row.cells)} of {row.n_folds} folds"
+        rows.append([f"{row.C:g}", f"{row.mean:.4f}", f"{row.std:.4f}", f"{row.gap:.1e}", state])
+    best = best_of(found)
+    score = _SCORES.get(str(getattr(template, "loss", "")), _SCORES[type(template).__name__])
+    last = "" if best is None else f"\nbest: C={best.C:g}, {scoring or score} {best.mean:.4f}"
+    return table(rows) + last
+
+
+def as_json(found: list[Setting]) -> dict[str, Any]:
+    """The table and the best value for JSON."""
+    rows = [
+        {
+            "C": setting.C,
+            "mean_score": finite(setting.mean),
+            "std_score": finite(setting.std),
+            "largest_gap": finite(setting.gap),
+            "certified": setting.converged,
+            "folds": len(setting.cells),
+        }
+        for setting in found
+    ]
+    best = best_of(found)
+    C, score = (None, None) if best is None else (best.C, finite(best.mean))
+    return {"best_C": C, "best_score": score, "table": rows}
 
 
 def _linear(
@@ -132,11 +159,9 @@ def _linear(
 
     from maxmargin import LinearSVCCV
 
-    params = template.get_params(deep=False)
-    shared = [*("loss", "tol", "fit_intercept", "intercept_scaling", "penalize_intercept"),
-              *("max_iter", "max_seconds", "n_jobs", "random_state", "callbacks")]  # fmt: skip
-    defaults = type(template)().get_params(deep=False)
-    for name in set(params) - {*shared, "C", "class_weight"}:
+    params, defaults = template.get_params(deep=False), type(template)().get_params(deep=False)
+    shared = params.keys() & LinearSVCCV(values).get_params(deep=False).keys() - {"refit"}
+    for name in params.keys() - shared - {"C", "class_weight"}:
         if params[name] is not defaults[name] and params[name] != defaults[name]:
             raise CommandError(f"cv of LinearSVC has no parameter {name}.")
     model = LinearSVCCV(
@@ -156,7 +181,7 @@ def _linear(
             cell = [results[f"split{k}_{name}"][at] for name in ("test_score", "gap", "converged")]
             if not np.isnan(results[f"split{k}_gap"][at]):  # as after Ctrl-C
                 cells[C].append((float(cell[0]), float(cell[1]), bool(cell[2])))
-    return [_setting(C, found, model.n_splits_) for C, found in cells.items()]
+    return [Setting(C, found, model.n_splits_) for C, found in cells.items()]
 
 
 def _cell(
@@ -201,14 +226,11 @@ def _taken(options: dict[str, Any], which: AnyArray) -> dict[str, Any]:
     }
 
 
-def splits(
-    template: Any, examples: Samples | Sequences, folds: int
-) -> Iterator[tuple[AnyArray, AnyArray]]:
+def splits(template: Any, examples: Examples, folds: int) -> Iterator[tuple[AnyArray, AnyArray]]:
     """Indices of the training and the test part of each fold."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-    n = len(examples)
-    group = examples.group if isinstance(examples, Samples) else None
+    n, group = len(examples), examples.group
     places = np.zeros(n)
     if group is not None:
         if len(np.unique(group)) < folds:
@@ -216,7 +238,7 @@ def splits(
         yield from GroupKFold(folds).split(places, groups=group)
     elif n < folds:
         raise CommandError(f"--folds {folds}: there are only {n} examples.")
-    elif isinstance(examples, Samples) and hasattr(template, "decision_function"):
+    elif not examples.are_sequences and hasattr(template, "decision_function"):
         yield from StratifiedKFold(folds).split(places, examples.y)
     else:
         seed = 0  # sequences and samples of a file are often in order

@@ -1,4 +1,4 @@
-"""``maxmargin versions``: what to put into a bug report."""
+"""``maxmargin versions``: what to put into a bug report; and ``maxmargin warmup``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,40 @@ OPTIONAL = ("numba", "llvmlite", "matplotlib", "rich", "pyarrow", "zstandard", "
             "s3fs")  # fmt: skip
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the subcommand to the parser."""
+def add_versions(subparsers: Any, arguments: list[str]) -> None:
+    """Add the subcommand ``versions``."""
     parser = subparsers.add_parser(
         "versions", help="print the versions of maxmargin and of the packages that it uses"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_versions)
 
 
-def run(arguments: Any) -> int:
-    """Print the versions."""
+def _versions(chosen: Any) -> int:
     show_versions()
+    return 0
+
+
+def add_warmup(subparsers: Any, arguments: list[str]) -> None:
+    """Add the subcommand ``warmup``."""
+    parser = subparsers.add_parser(
+        "warmup",
+        help="compile for this machine, so that first fits do not",
+        description="Fit each estimator to tiny data, so that its compiled code is in the cache.",
+    )
+    names = "LinearSVC, LinearSVR, KernelSVC, SequenceTagger"
+    text = f"names of estimators (default: {names})"
+    parser.add_argument("estimators", nargs="*", metavar="ESTIMATOR", help=text)
+    parser.add_argument("--all", action="store_true", help="warm up all estimators")
+    parser.set_defaults(run=_warm_up)
+
+
+def _warm_up(chosen: Any) -> int:
+    """Warm up and print the seconds of each estimator."""
+    from maxmargin.command_line.warm_up import warm_up
+
+    for name, value in warm_up("all" if chosen.all else chosen.estimators or None).items():
+        print(f"{name:20} {value:6.1f} s")
+    print(f"compiled code: {compiled_code()}")
     return 0
 
 

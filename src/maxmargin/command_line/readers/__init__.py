@@ -1,1 +1,0 @@
-"""Readers of the input formats: one file per format, each with a function ``read(path, options)``."""

@@ -1,1 +1,0 @@
-"""Writers of examples: one file per format."""
