@@ -257,11 +257,11 @@ def test_figures_of_rankings_have_the_right_names(run, fitted, files, problems, 
 
 
 def test_cv_keeps_queries_together(problems):
-    from maxmargin.command_line.examples import Examples
+    from maxmargin.command_line.examples import FileExamples
     from maxmargin.command_line.search import splits
 
     y, groups = problems["queries"]
-    samples = Examples(problems["X"], y, None, groups)
+    samples = FileExamples(problems["X"], y, None, groups)
     for train, test in splits(maxmargin.RankSVM(), samples, 4):
         assert not set(groups[train]) & set(groups[test])
 

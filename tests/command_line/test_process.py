@@ -226,7 +226,7 @@ def test_ctrl_c_in_a_search_over_linear_svcs_prints_what_is_done(run, files, mon
         if len(cells) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxmargin.callbacks.ProgressLine.__call__", press)
+    monkeypatch.setattr("maxmargin.callbacks.Progress.__call__", press)
     outcome = run("cv", files["two classes"], "--Cs", "0.1,1", "--folds", 4, "--verbose")
     assert outcome.code == 130
     assert "of 4 folds" in outcome.out

@@ -22,7 +22,7 @@ from maxmargin import (
     StructuredSVM,
     minimize,
 )
-from maxmargin.callbacks import ProgressLine
+from maxmargin.callbacks import Progress
 from maxmargin.engines import ProcessEngine, ThreadEngine, opened
 from maxmargin.kernels import Nystrom
 from maxmargin.losses import FBeta, Hinge
@@ -56,7 +56,7 @@ BAGS = [X[3 * k : 3 * k + 3] for k in range(10)]
         (lambda: LinearSVC(loss=Hinge).fit(X, Y), "loss=Hinge is a class"),
         (lambda: LinearSVC(tol=AbsoluteGap, loss="hinge").fit(X, Y), "tol=AbsoluteGap is a class"),
         (lambda: LinearSVC(engine=ThreadEngine, loss="hinge").fit(X, Y), "engine=ThreadEngine is a class"),
-        (lambda: LinearSVC(callbacks=[ProgressLine]).fit(X, Y), r"callbacks\[0\]=ProgressLine is a class"),
+        (lambda: LinearSVC(callbacks=[Progress]).fit(X, Y), r"callbacks\[0\]=Progress is a class"),
         (lambda: MeasureSVC(FBeta).fit(X, Y), "measure=FBeta is a class"),
         (lambda: KernelSVC(method=Nystrom).fit(X, Y), "method=Nystrom is a class"),
         (

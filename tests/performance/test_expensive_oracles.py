@@ -95,16 +95,16 @@ def test_progress_is_told_after_every_batch(batch_size):
 def test_the_progress_line_shows_it():
     from io import StringIO
 
-    from maxmargin.callbacks import ProgressLine
+    from maxmargin.callbacks import Progress
 
     class Terminal(StringIO):
         def isatty(self):
             return True
 
-    line = ProgressLine(Terminal())
+    line = Progress(Terminal())
     X, y = examples(20)
     StructuredSVM(TinyMulticlass(), oracle="expensive", callbacks=[line]).fit(X, y)
-    assert "oracle 20/20" in line.stream.getvalue()
+    assert "oracle 20/20" in line.to.getvalue()
 
 
 def test_a_time_limit_ends_a_pass():

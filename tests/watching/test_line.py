@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from maxmargin import LinearSVC, LinearSVCCV, SequenceTagger, StructuredSVM, svc_path
-from maxmargin.callbacks import ProgressLine
+from maxmargin.callbacks import Progress
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stopping import RelativeGap
 from maxmargin.tasks import Chain
@@ -110,12 +110,12 @@ def test_pipe_gets_the_final_line_with_the_time():
 
 def test_lines_off_a_terminal_keep_the_interval():
     stream = io.StringIO()
-    LinearSVC(callbacks=[ProgressLine(stream, interval=0.0)], loss="hinge").fit(X, Y)
+    LinearSVC(callbacks=[Progress(stream, interval=0.0)], loss="hinge").fit(X, Y)
     lines = stream.getvalue().splitlines()
     assert len(lines) > 2
     assert all(re.match(STAMP, line) for line in lines)
     rare = io.StringIO()
-    LinearSVC(callbacks=[ProgressLine(rare, interval=600.0)], loss="hinge").fit(X, Y)
+    LinearSVC(callbacks=[Progress(rare, interval=600.0)], loss="hinge").fit(X, Y)
     assert rare.getvalue().count("\n") == 1
 
 
@@ -141,7 +141,7 @@ def test_one_final_line_for_all_classes(capfd):
 
 
 def test_time_left_from_the_trend_of_the_gap():
-    line = ProgressLine(io.StringIO())
+    line = Progress(io.StringIO())
     line.begin(rule=RelativeGap(1e-4))
     for k in range(1, 6):  # a tenth of the gap every second; 1e-3 when half of the time is over
         line.follow(record(k, 10.0 ** (-k / 2), float(k)))
@@ -157,7 +157,7 @@ def test_time_left_from_the_trend_of_the_gap():
     "gaps", [[0.5], [0.5] * 6, [np.inf] * 6, [0.5 - 1e-6 * k for k in range(6)]]
 )
 def test_no_time_left_without_a_trend(gaps):
-    line = ProgressLine(io.StringIO())
+    line = Progress(io.StringIO())
     line.begin(rule=RelativeGap(1e-4))
     for k, gap in enumerate(gaps, 1):
         line.follow(record(k, gap, float(k)))
@@ -174,7 +174,7 @@ def test_error_ends_the_line(capfd):
 
 
 def test_estimator_with_a_line_can_be_cloned(capfd):
-    clone(LinearSVC(callbacks=[ProgressLine()], loss="hinge")).fit(X, Y)
+    clone(LinearSVC(callbacks=[Progress()], loss="hinge")).fit(X, Y)
     assert "stopped by gap" in capfd.readouterr().err
 
 
@@ -187,7 +187,7 @@ def test_paths_name_each_fit(capfd):
 
 def test_cross_validation_counts_cells():
     stream = io.StringIO()
-    line = ProgressLine(stream, interval=0.0)
+    line = Progress(stream, interval=0.0)
     LinearSVCCV([0.1, 1.0], cv=3, callbacks=[line], loss="hinge").fit(X / X.std(axis=0), Y)
     lines = stream.getvalue().splitlines()
     for k, text in enumerate(lines[:-1], 1):

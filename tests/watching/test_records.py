@@ -1,34 +1,29 @@
-"""Records reach logging, JSON files and validation scores."""
+"""Records reach logging and validation scores."""
 
 from __future__ import annotations
 
-import json
 import logging
-import pickle
 import time
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import get_scorer
 from tests.latent_tasks import Bags
 
 from maxmargin import (
-    GraphLabeler,
     KernelSVC,
     LatentStructuredSVM,
     LinearSVC,
     LinearSVCCV,
     LinearSVR,
     MeasureSVC,
-    RankSVM,
     SequenceTagger,
     StructuredSVM,
     StructuredSVMCV,
     minimize,
 )
-from maxmargin.callbacks import JsonLines, Log, ValidationScore
+from maxmargin.callbacks import Progress, ValidationScore
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.tasks import Chain
@@ -75,24 +70,18 @@ def test_logging_is_silent_by_default(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_info_at_the_end_and_debug_per_iteration(fit, caplog):
+def test_the_log_gets_the_final_state(fit, caplog):
     make, data = fit
     with caplog.at_level(logging.INFO, logger="maxmargin"):
         est = make().fit(*data)
     message = [one.getMessage() for one in caplog.records if one.name == "maxmargin"][-1]
     assert message.startswith(f"{type(est).__name__}: stopped by {est.stop_reason_}")
-    caplog.clear()
-    with caplog.at_level(logging.DEBUG, logger="maxmargin"):
-        est = make().fit(*data)
-    levels = [one.levelno for one in caplog.records if one.name == "maxmargin"]
-    assert levels[-1] == logging.INFO
-    assert levels.count(logging.DEBUG) >= est.n_iter_
 
 
 def test_info_at_every_interval(caplog):
     risk = ScoreRisk(X, 2.0 * Y - 1.0, Hinge())
     with caplog.at_level(logging.INFO, logger="maxmargin"):
-        result = minimize(risk, 1.0, callbacks=[Log(interval=0.0)])
+        result = minimize(risk, 1.0, callbacks=[Progress("log", interval=0.0)])
     assert len(caplog.records) == result.n_iter
     assert "gap" in caplog.records[-1].getMessage()
 
@@ -101,50 +90,9 @@ def test_disabled_logging_does_no_work(monkeypatch):
     def fail(*args):
         raise AssertionError("a disabled logger formats no text")
 
-    for name in ("follow", "text", "final"):
-        monkeypatch.setattr(Log, name, fail)
+    for name in ("follow", "text", "outcome"):
+        monkeypatch.setattr(Progress, name, fail)
     LinearSVC(loss="hinge").fit(X, Y)
-
-
-# -- JSON lines ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [*FITS, *ONLY_RECORDS])
-def test_json_lines_hold_every_record(name, tmp_path):
-    make, data = (FITS | ONLY_RECORDS)[name]
-    seen, path = [], tmp_path / "fit.jsonl"
-    make(callbacks=[seen.append, JsonLines(path)]).fit(*data)
-    lines = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
-    assert len(lines) == len(seen) > 0
-    for line, record in zip(lines, seen, strict=True):
-        assert line["iteration"] == record.iteration
-        assert line["objective"] == (record.objective if np.isfinite(record.objective) else None)
-        assert line["gap"] == (record.gap if np.isfinite(record.gap) else None)
-
-
-def test_json_lines_can_be_read_during_the_fit(tmp_path):
-    path, counts = tmp_path / "fit.jsonl", []
-    LinearSVC(
-        callbacks=[JsonLines(path), lambda record: counts.append(path.read_text().count("\n"))],
-        loss="hinge",
-    ).fit(X, Y)
-    assert counts == list(range(1, len(counts) + 1))
-
-
-def test_json_lines_are_copied_with_the_estimator(tmp_path):
-    path = tmp_path / "fit.jsonl"
-    svc = LinearSVC(callbacks=[JsonLines(path)], loss="hinge")
-    n = clone(svc).fit(X, Y).n_iter_ + pickle.loads(pickle.dumps(svc)).fit(X, Y).n_iter_
-    assert path.read_text().count("\n") == n  # lines are appended
-
-
-def test_json_lines_of_a_ranker_and_of_graphs(tmp_path):
-    path = tmp_path / "fit.jsonl"
-    RankSVM(callbacks=[JsonLines(path)]).fit(X[:40], Y[:40], np.repeat([0, 1], 20))
-    before = path.read_text().count("\n")
-    graphs = [(x, np.array([[0, 1], [1, 2], [2, 3]])) for x in CHAINS]
-    GraphLabeler(callbacks=[JsonLines(path)]).fit(graphs, LABELS)
-    assert 0 < before < path.read_text().count("\n")
 
 
 # -- validation scores -----------------------------------------------------------------------------
@@ -216,17 +164,16 @@ def search(request):
     return SEARCHES[request.param]
 
 
-def test_callbacks_get_every_cell(search, tmp_path):
+def test_callbacks_get_every_cell(search):
     make, data = search
-    cells, path = [], tmp_path / "cells.jsonl"
-    found = make(callbacks=[cells.append, JsonLines(path)]).fit(*data)
+    cells = []
+    found = make(callbacks=[cells.append]).fit(*data)
     assert [cell.cell for cell in cells] == list(range(1, 7))
     assert {cell.n_cells for cell in cells} == {6}
     results = found.cv_results_
     for cell in cells:
         row = results["params"].index(cell.params)
         assert results[f"split{cell.fold}_gap"][row] == cell.gap
-    assert json.loads(path.read_text().splitlines()[-1])["params"]["C"] == cells[-1].params["C"]
 
 
 def test_callbacks_do_not_change_the_cells(search):

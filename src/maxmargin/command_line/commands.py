@@ -25,7 +25,7 @@ from maxmargin.command_line.arguments import (
     add_subparser,
     reader_options,
 )
-from maxmargin.command_line.examples import Examples, Read, ReaderOptions
+from maxmargin.command_line.examples import FileExamples, Read, ReaderOptions
 from maxmargin.command_line.reading import find_format, read_examples, shown_progress
 from maxmargin.command_line.report import CommandError, ExitCode
 
@@ -158,7 +158,7 @@ def _prepared(chosen: argparse.Namespace) -> tuple[Read, str]:
     return Read(models.suited(examples, name, chosen.data), options), name
 
 
-def _fitted(estimator: Any, examples: Examples, chosen: argparse.Namespace) -> bool:
+def _fitted(estimator: Any, examples: FileExamples, chosen: argparse.Namespace) -> bool:
     """Fit the estimator. Returns whether Ctrl-C ended the fit, after which it holds what was found."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -178,7 +178,7 @@ def _fitted(estimator: Any, examples: Examples, chosen: argparse.Namespace) -> b
     return False
 
 
-def _sizes(estimator: Any, examples: Examples) -> dict[str, int]:
+def _sizes(estimator: Any, examples: FileExamples) -> dict[str, int]:
     """The sizes of a training problem."""
     out = {**examples.sizes, "n_features": int(estimator.n_features_in_)}
     if hasattr(estimator, "n_queries_"):
@@ -243,7 +243,7 @@ def _parts(X: Any) -> Iterator[Any]:
         yield X.block(lo, min(lo + ROWS, len(X)))
 
 
-def _read_for(model: models.LoadedModel, chosen: argparse.Namespace) -> Examples:
+def _read_for(model: models.LoadedModel, chosen: argparse.Namespace) -> FileExamples:
     """The examples of the command for a model, read as its training data were."""
     options, path, trained = reader_options(chosen), chosen.data, model.notes.get("format")
     if options.format is None and path != "-":
@@ -514,7 +514,7 @@ def _write_folder(chosen: argparse.Namespace, options: ReaderOptions) -> Any:
         raise tables.advised(source, error) from error
 
 
-def _batch(examples: Examples, path: str) -> dict[str, Any]:
+def _batch(examples: FileExamples, path: str) -> dict[str, Any]:
     """One batch with all examples, for :func:`maxmargin.data.write`."""
     from maxmargin.data.formats.parquet import Features
 

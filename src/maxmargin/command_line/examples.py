@@ -18,7 +18,7 @@ Token: TypeAlias = "list[str] | dict[str, float]"
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class FileExamples:
     """Samples, sequences, or a data set on disk, which estimators read in parts.
 
     ``X`` is a matrix with a row per sample, a list with a matrix or a list of named features for each token
@@ -56,7 +56,7 @@ class Examples:
         tokens = sum(len(x) if isinstance(x, list) else x.shape[0] for x in self.X)
         return {"n_sequences": len(self), "n_tokens": tokens}
 
-    def part(self, lo: int, hi: int) -> Examples:
+    def part(self, lo: int, hi: int) -> FileExamples:
         """The samples or sequences ``lo .. hi-1`` of a data set on disk, in memory."""
         from maxmargin.data.design import as_matrix
 
@@ -67,10 +67,10 @@ class Examples:
         )
         if data.ragged:
             X, labels = data.sequences(lo, hi)
-            return Examples(X, None if labels is None else [y.tolist() for y in labels], weight)
-        return Examples(as_matrix(data.block(lo, hi)), y, weight, group, data.feature_names)
+            return FileExamples(X, None if labels is None else [y.tolist() for y in labels], weight)
+        return FileExamples(as_matrix(data.block(lo, hi)), y, weight, group, data.feature_names)
 
-    def loaded(self) -> Examples:
+    def loaded(self) -> FileExamples:
         """The examples in memory."""
         return self.part(0, len(self)) if self.on_disk else self
 
@@ -149,7 +149,7 @@ _KEPT = [one.name for one in fields(ReaderOptions) if one.metadata.get("kept")]
 class Read(NamedTuple):
     """The examples of a file, and the options that read it, with what was found out."""
 
-    examples: Examples
+    examples: FileExamples
     options: ReaderOptions
 
 
@@ -163,7 +163,7 @@ def whole_numbers(values: AnyArray) -> AnyArray:
     return rounded.astype(np.int64)
 
 
-def as_sequences(samples: Examples, path: str) -> Examples:
+def as_sequences(samples: FileExamples, path: str) -> FileExamples:
     """Samples with groups as sequences: consecutive samples of a group."""
     group = samples.group
     if group is None:
@@ -178,4 +178,4 @@ def as_sequences(samples: Examples, path: str) -> Examples:
     spans = list(pairwise([*starts.tolist(), len(group)]))
     y = None if samples.y is None else [samples.y[a:b].tolist() for a, b in spans]
     weight = None if samples.weight is None else samples.weight[starts]
-    return Examples([samples.X[a:b] for a, b in spans], y, weight)
+    return FileExamples([samples.X[a:b] for a, b in spans], y, weight)

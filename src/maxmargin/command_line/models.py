@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.command_line.examples import Examples, Read, as_sequences
+from maxmargin.command_line.examples import FileExamples, Read, as_sequences
 from maxmargin.command_line.report import CommandError
 
 NAMES = ("LinearSVC", "LinearSVR", "RankSVM", "SequenceTagger", "MeasureSVC", "KernelSVC")
@@ -88,7 +88,7 @@ def _documented(cls: Any) -> dict[str, str]:
 # -- the choice of the estimator -------------------------------------------------------------------
 
 
-def default_name(examples: Examples, *, regression: bool = False) -> str:
+def default_name(examples: FileExamples, *, regression: bool = False) -> str:
     """The estimator for the kind of examples; with an option of regression, labels are numbers."""
     if examples.are_sequences:
         return "SequenceTagger"
@@ -110,7 +110,7 @@ def default_name(examples: Examples, *, regression: bool = False) -> str:
     return "LinearSVC"
 
 
-def suited(examples: Examples, name: str, path: str) -> Examples:
+def suited(examples: FileExamples, name: str, path: str) -> FileExamples:
     """The examples in the form that the estimator takes."""
     if name != "SequenceTagger":
         if examples.are_sequences:
@@ -124,7 +124,7 @@ def suited(examples: Examples, name: str, path: str) -> Examples:
     return examples
 
 
-def make(name: str, chosen: argparse.Namespace, examples: Examples) -> Any:
+def make(name: str, chosen: argparse.Namespace, examples: FileExamples) -> Any:
     """The estimator with the parameters of the command."""
     cls = estimator_class(name)
     known = inspect.signature(cls).parameters
@@ -143,13 +143,13 @@ def make(name: str, chosen: argparse.Namespace, examples: Examples) -> Any:
     if "C" in given:
         params["C"] = number_of_C(given["C"], name, examples)
     if shows_progress(chosen):
-        from maxmargin.callbacks import ProgressLine
+        from maxmargin.callbacks import Progress
 
-        params["callbacks"] = [ProgressLine(final=not sys.stderr.isatty())]
+        params["callbacks"] = [Progress(final=False)]
     return cls(**params)
 
 
-def number_of_C(text: str, name: str, examples: Examples) -> float:
+def number_of_C(text: str, name: str, examples: FileExamples) -> float:
     """C of a text such as ``0.1`` or ``20/n``, where n is the number of samples, queries or sequences."""
     number, slash, rest = str(text).partition("/")
     try:
@@ -172,7 +172,7 @@ def literal(text: str) -> Any:
         return text
 
 
-def _converted(parameter: str, value: str, examples: Examples) -> Any:
+def _converted(parameter: str, value: str, examples: FileExamples) -> Any:
     if parameter == "solver" and value != "auto":
         from maxmargin import solvers
 
@@ -184,7 +184,7 @@ def _converted(parameter: str, value: str, examples: Examples) -> Any:
     return value if parameter == "checkpoint" else literal(value)
 
 
-def _class_weight(text: str, examples: Examples) -> dict[Any, float]:
+def _class_weight(text: str, examples: FileExamples) -> dict[Any, float]:
     """Multipliers by class. Labels may be numbers or strings, as in the data."""
     strings = examples.y is not None and np.asarray(examples.y[:1]).dtype.kind in "US"
     out: dict[Any, float] = {}
@@ -207,7 +207,7 @@ def shows_progress(chosen: argparse.Namespace) -> bool:
 # -- the arguments of its methods ------------------------------------------------------------------
 
 
-def training(estimator: Any, examples: Examples) -> dict[str, Any]:
+def training(estimator: Any, examples: FileExamples) -> dict[str, Any]:
     """The arguments of ``fit``. Only rankings have queries."""
     if examples.on_disk:
         return {"X": examples.X}
@@ -233,7 +233,7 @@ class LoadedModel:
     def name(self) -> str:
         return type(self.estimator).__name__
 
-    def inputs(self, examples: Examples) -> Any:
+    def inputs(self, examples: FileExamples) -> Any:
         """The argument of ``predict``: what the model knows of the examples."""
         if examples.on_disk or examples.named:
             return examples.X

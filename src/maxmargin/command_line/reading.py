@@ -17,7 +17,7 @@ import numpy as np
 from maxmargin.command_line import tables
 from maxmargin.command_line.examples import (
     AnyArray,
-    Examples,
+    FileExamples,
     Read,
     ReaderOptions,
     Token,
@@ -100,14 +100,14 @@ def _read_columns(path: str, options: ReaderOptions) -> Read:
 
     own = ColumnOptions(*(getattr(options, name) for name in ColumnOptions._fields))
     X, y, found = read_columns(path, own, conllu=options.format == "conllu")
-    return Read(Examples(X, y), replace(options, **found._asdict()))
+    return Read(FileExamples(X, y), replace(options, **found._asdict()))
 
 
 def _open_folder(path: str, options: ReaderOptions) -> Read:
     from maxmargin import data
 
     found = data.open(path, cache=options.cache)  # its columns are read when they are needed
-    return Read(Examples(found, None if found.ragged else found.y, group=found.group), options)
+    return Read(FileExamples(found, None if found.ragged else found.y, group=found.group), options)
 
 
 # -- svmlight --------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _read_svmlight(path: str, options: ReaderOptions) -> Read:
     group = None if len(batches[0]) == 2 else np.concatenate([batch[3] for batch in batches])
     if options.group_sizes is not None:
         group = _group_of_sizes(options.group_sizes, len(y), path)
-    samples = Examples(X, whole_numbers(y), None, group)
+    samples = FileExamples(X, whole_numbers(y), None, group)
     return Read(as_sequences(samples, path) if options.format == "svm-hmm" else samples, options)
 
 
@@ -191,7 +191,7 @@ def read_crfsuite(path: str, options: ReaderOptions) -> Read:
     if not X:
         raise CommandError(f"{path} holds no sequences.")
     weight_array = None if set(weights) == {1.0} else np.array(weights)
-    return Read(Examples(X, y, weight_array), options)
+    return Read(FileExamples(X, y, weight_array), options)
 
 
 def _token(attributes: list[str], where: str) -> Token:

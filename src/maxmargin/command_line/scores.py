@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.command_line.examples import AnyArray, Examples
+from maxmargin.command_line.examples import AnyArray, FileExamples
 from maxmargin.command_line.report import CommandError, table
 from maxmargin.metrics import are_span_labels, span_scores
 
@@ -17,7 +17,7 @@ Scores = dict[str, Any]
 MOST_CLASSES = 20
 
 
-def scores_of(estimator: Any, X: Any, examples: Examples) -> Scores:
+def scores_of(estimator: Any, X: Any, examples: FileExamples) -> Scores:
     """All scores of a model on labeled examples; ``X`` is the argument of ``predict``."""
     if examples.on_disk and examples.are_sequences:
         examples = examples.loaded()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.command_line import models
-from maxmargin.command_line.examples import AnyArray, Examples
+from maxmargin.command_line.examples import AnyArray, FileExamples
 from maxmargin.command_line.report import CommandError, finite, table
 
 #: names of the scores, by the loss or the estimator
@@ -83,7 +83,7 @@ def values_of_C(text: str) -> list[float]:
 
 
 def search(
-    template: Any, values: list[float], folds: int, scoring: str | None, examples: Examples
+    template: Any, values: list[float], folds: int, scoring: str | None, examples: FileExamples
 ) -> list[Setting]:
     """Fit every value of C, in ascending order, on every fold. After Ctrl-C, cells are missing."""
     examples = examples.loaded()
@@ -111,7 +111,7 @@ def best_of(found: list[Setting]) -> Setting | None:
     return max(complete, key=lambda setting: (setting.mean, -setting.C), default=None)
 
 
-def refit(template: Any, C: float, examples: Examples) -> Any:
+def refit(template: Any, C: float, examples: FileExamples) -> Any:
     """The estimator with this C, fitted to all examples; after Ctrl-C with what was found."""
     from maxmargin import return_on_interrupt
 
@@ -226,7 +226,9 @@ def _taken(options: dict[str, Any], which: AnyArray) -> dict[str, Any]:
     }
 
 
-def splits(template: Any, examples: Examples, folds: int) -> Iterator[tuple[AnyArray, AnyArray]]:
+def splits(
+    template: Any, examples: FileExamples, folds: int
+) -> Iterator[tuple[AnyArray, AnyArray]]:
     """Indices of the training and the test part of each fold."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxmargin.command_line.examples import AnyArray, Examples, Read, ReaderOptions, whole_numbers
+from maxmargin.command_line.examples import (
+    AnyArray,
+    FileExamples,
+    Read,
+    ReaderOptions,
+    whole_numbers,
+)
 from maxmargin.command_line.report import CommandError
 
 #: bytes of a CSV file in a batch
@@ -50,9 +56,9 @@ def read(path: str, options: ReaderOptions) -> Read:
         width = max(part.shape[1] for part in parts)
         for part in parts:
             part.resize((part.shape[0], width))
-        return Read(Examples(sp.vstack(parts, format="csr"), y, weight, group), options)
+        return Read(FileExamples(sp.vstack(parts, format="csr"), y, weight, group), options)
     X = np.concatenate([part.to_numpy() for part in parts])
-    return Read(Examples(X, y, weight, group, list(parts[0].columns)), options)
+    return Read(FileExamples(X, y, weight, group, list(parts[0].columns)), options)
 
 
 def _joined(batches: Sequence[dict[str, Any]], name: str) -> AnyArray | None:

@@ -13,7 +13,7 @@ from typing import Any, TextIO, cast
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.command_line.examples import AnyArray, Examples, Token
+from maxmargin.command_line.examples import AnyArray, FileExamples, Token
 from maxmargin.command_line.report import CommandError
 from maxmargin.core.matrices import checked_csr, in_order
 
@@ -35,7 +35,7 @@ def opened_for_writing(path: str) -> Iterator[TextIO]:
         yield cast("TextIO", file)
 
 
-def write_crfsuite(examples: Examples, file: TextIO) -> int:
+def write_crfsuite(examples: FileExamples, file: TextIO) -> int:
     """Write all sequences with named features: ``label<TAB>attribute[:value]<TAB>...``."""
     if not examples.named:
         raise CommandError("crfsuite's format holds sequences with named features.")
@@ -59,7 +59,7 @@ def _escaped(name: str) -> str:
     return name.replace("\\", "\\\\").replace(":", "\\:").replace("\t", " ")
 
 
-def write_svmlight(examples: Examples, file: TextIO) -> int:
+def write_svmlight(examples: FileExamples, file: TextIO) -> int:
     """Write all samples, with indices from 1 on; the groups of samples and the numbers of sequences become
     query ids."""
     written = 0
@@ -80,7 +80,7 @@ def write_svmlight(examples: Examples, file: TextIO) -> int:
     return written
 
 
-def _rows(part: Examples, begun: int) -> tuple[Any, AnyArray | None, AnyArray | None]:
+def _rows(part: FileExamples, begun: int) -> tuple[Any, AnyArray | None, AnyArray | None]:
     """A matrix, labels, and query ids; ``begun`` sequences were written before."""
     if not part.are_sequences:
         return sp.csr_matrix(part.X), part.y, _numbered(part.group)

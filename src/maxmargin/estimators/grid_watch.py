@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Literal, Self
 
-from maxmargin.callbacks import CellRecord
-from maxmargin.callbacks.progress import FitProgress
+from maxmargin.callbacks import CellRecord, Progress
 from maxmargin.core.result import relative_gap
 from maxmargin.core.stopping import stops
 from maxmargin.estimators.grid_table import CellId, Done, GridTable
@@ -68,7 +67,7 @@ class GridWatch(Watch):
             elapsed=self.elapsed,
         )
         for callback in [*(self.estimator.callbacks or []), *self.own]:
-            if isinstance(callback, FitProgress):
+            if isinstance(callback, Progress):
                 callback.begin(seconds=self.estimator.max_seconds)
             if stops(callback(record)):
                 self.stop = self.stop or "callback"

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from maxmargin.callbacks import Log, ProgressLine
-from maxmargin.callbacks.progress import FitProgress
+from maxmargin.callbacks import Progress
 from maxmargin.core.result import IterationRecord
 from maxmargin.core.stopping import StoppingRule, stops
 from maxmargin.core.vectors import Array
@@ -27,15 +26,13 @@ class Watch:
     def __init__(self, estimator: Any, label: str = "") -> None:
         self.estimator, self.label = estimator, label
         #: those that are not the user's
-        self.own: list[Any] = [Log()]
-        if estimator.verbose:
-            self.own.append(ProgressLine())
+        self.own = [Progress("log"), *([Progress()] if estimator.verbose else [])]
 
     def __enter__(self) -> Self:
         self.estimator._watch = self
         given = self.estimator.callbacks  # not checked yet
         for callback in given if isinstance(given, list | tuple) else ():
-            if isinstance(callback, FitProgress):
+            if isinstance(callback, Progress):
                 callback.start()
         return self
 
@@ -52,8 +49,7 @@ class Watch:
                     callback.on_end(self.estimator)
             return
         for callback in self.own:
-            if isinstance(callback, ProgressLine):
-                callback.close()
+            callback.close()
 
     @contextmanager
     def of_part(self, part: Any, label: str) -> Iterator[None]:
@@ -77,7 +73,7 @@ def watchers(
     everyone = [*(estimator.callbacks or []), *(() if watch is None else watch.own)]
     label = "" if watch is None else watch.label
     for callback in everyone:
-        if isinstance(callback, FitProgress):
+        if isinstance(callback, Progress):
             callback.begin(label, number, rule, seconds)
     plain = [callback for callback in everyone if not hasattr(callback, "on_estimator")]
     return plain, [callback for callback in everyone if hasattr(callback, "on_estimator")]
