@@ -29,7 +29,7 @@ KEPT = (
 REFUSALS = (
     "all sample weights are zero",
     "Sample weights must contain at least one non-zero number",
-    "needs samples of at least 2 classes|contains only one class|at least two classes are needed",
+    "needs samples of at least 2 classes|contains only one class|n_classes must be an integer of at least 2",
     "all sample weights of class .* are zero",
     "there is no pair to learn from",
     "exceeds the number of samples",

@@ -100,7 +100,7 @@ def test_wrong_lengths_are_told() -> None:
         LinearSVC(loss="hinge").fit(X)
     with pytest.raises(ValueError, match="one label each"):
         LinearSVC(loss="hinge").fit(X, [0, 1])
-    with pytest.raises(ValueError, match="3 weights are needed"):
+    with pytest.raises(ValueError, match=r"sample_weight has shape .*; expected \(3,\)"):
         LinearSVC(loss="hinge").fit(X, [0, 1, 1], sample_weight=[1.0])
     svc = LinearSVC(loss="hinge").fit(X, [0, 1, 1])
     with pytest.raises(ValueError, match="expecting 3 features"):

@@ -180,11 +180,11 @@ def test_negative_weights_and_wrong_labels_are_refused():
     X, Y = rows(9)
     task = TinyMulticlass()
     dim = task.setup(X, Y)
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="nonnegative"):
         TaskRisk(task, X, Y, dim, sample_weight=np.where(np.arange(len(Y)) % 2, 1.0, -1.0))
     A = np.array(X)
     for y, weight in ((np.full(len(A), 7), None), (np.zeros(3, int), None), (Y, -np.ones(len(A)))):
-        with pytest.raises(ValueError, match=r"labels must be|shape|not negative"):
+        with pytest.raises(ValueError, match=r"labels must be|shape|nonnegative"):
             ScoreRisk(A, y, CrammerSinger(1 - np.eye(3)), sample_weight=weight)
     with pytest.raises(ValueError, match="-1 or \\+1"):
         ScoreRisk(A, np.arange(len(A)), Hinge())

@@ -326,6 +326,7 @@ def test_wrong_arguments_are_explained_in_one_line(refused, files, tmp_path):
     )
     assert "is for SequenceTagger, KernelSVC" in refused("fit", data, "--gamma", "1")
     assert "unknown argument --gama. Did you mean --gamma?" in refused("fit", data, "--gama", "1")
+    assert "Did you mean --scores?" in refused("predict", data, data, "--score")
     assert "auto, cutting_plane" in refused("fit", data, "--solver", "simplex")
     assert "1:2,-1:1" in refused("fit", data, "--class-weight", "heavy")
     assert "--checkpoint" in refused("fit", data, "--resume")

@@ -158,7 +158,7 @@ def test_wrong_input():
     for wrong in ("a text", [], [1, 2]):
         with pytest.raises(ValueError, match="list of strings"):
             parser.predict([wrong])
-    with pytest.raises(ValueError, match="k=0"):
+    with pytest.raises(ValueError, match="k must be an integer of at least 1, got 0"):
         parser.predict_k_best(X, 0)
 
 

@@ -205,9 +205,9 @@ def test_frames_clones_pickles_and_pipelines():
     [
         ({"loss": "huber"}, {}, "epsilon_insensitive"),
         ({"epsilon": -1.0}, {}, "epsilon"),
-        ({}, {"sample_epsilon": np.ones(3)}, "but must have shape"),
-        ({}, {"sample_epsilon": np.full(90, np.nan)}, "NaN"),
-        ({}, {"sample_epsilon": np.full(90, -1.0)}, "at least 0"),
+        ({}, {"sample_epsilon": np.ones(3)}, r"sample_epsilon has shape \(3,\); expected \(90,\)"),
+        ({}, {"sample_epsilon": np.full(90, np.nan)}, "number 0 is nan"),
+        ({}, {"sample_epsilon": np.full(90, -1.0)}, "finite and nonnegative; number 0 is -1.0"),
         ({}, {"sample_weight": np.zeros(90)}, "non-zero"),
         ({"intercept_scaling": 0.0}, {}, "intercept_scaling"),
     ],

@@ -105,7 +105,7 @@ def test_a_missing_package_is_named(tagger, monkeypatch):
 
 def test_refusals(tagger):
     for n in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match="positive integer"):
+        with pytest.raises(ValueError, match="integer of at least 1"):
             tagger.explain(n=n)
     with pytest.raises(ValueError, match="these features have names"):
         tagger.explain(feature_names=["a"])

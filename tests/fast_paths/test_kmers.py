@@ -199,7 +199,7 @@ def test_indices_beyond_32_bits() -> None:
         (["ACGT"], {"orders": 16}, "more than 2"),
         (["ACGT"], {"orders": (5, 6)}, "too few"),
         (["ACGT"], {"alphabet": "AA"}, "different ASCII"),
-        (["ACGT"], {"kind": "gapped"}, "unknown kind"),
+        (["ACGT"], {"kind": "gapped"}, "kind='gapped': use"),
         (["ACGT"], {"weighting": "steep"}, "weighting="),
         (["ACGT"], {"orders": 2, "weighting": [1.0, -1.0]}, "nonnegative"),
         (["ACGT"], {"orders": 2, "positions": (3, 3)}, "positions must"),

@@ -42,7 +42,7 @@ def test_rows_without_weight():
         (Nystrom(landmarks=[1.5]), "flatnonzero"),
         (Nystrom(landmarks=[]), "flatnonzero"),
         (Nystrom(landmarks=np.flatnonzero(Y == 1)[:4]), "a pair of classes has none"),
-        (Nystrom(2.5), "n_landmarks must be None or a positive integer, got 2.5"),
+        (Nystrom(2.5), "n_landmarks must be an integer of at least 1 or None, got 2.5"),
         (Nystrom("a"), "n_landmarks must be .* got 'a'"),
         (Nystrom(0), "n_landmarks must be .* got 0"),
         (Nystrom(landmarks="all"), "landmarks='all'"),

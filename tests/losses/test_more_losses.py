@@ -158,5 +158,5 @@ def test_line_search_on_smooth_losses_takes_the_gain_in_few_rounds(loss, C, gues
 
 def test_two_classes_are_the_fewest() -> None:
     assert Multinomial(2).n_outputs() == 2
-    with pytest.raises(ValueError, match="n_classes=1: at least two classes"):
+    with pytest.raises(ValueError, match="n_classes must be an integer of at least 2, got 1"):
         Multinomial(1)

@@ -291,7 +291,7 @@ def test_wrong_arguments(tmp_path):
         data.convert(tmp_path / "a.parquet", tmp_path / "rows")
     with pytest.raises(ValueError, match=r"pass batches of a CSV file to data\.write"):
         data.convert(tmp_path / "a.csv.gz", tmp_path / "rows", label="y")
-    with pytest.raises(ValueError, match="use one of svmlight, parquet"):
+    with pytest.raises(ValueError, match="use 'svmlight' or 'parquet'"):
         data.convert(tmp_path / "a.svm", tmp_path / "rows", format="json")
     with pytest.raises(FileNotFoundError):
         data.convert(tmp_path / "b.svm", tmp_path / "rows")

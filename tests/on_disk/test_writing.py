@@ -172,7 +172,10 @@ REFUSED = {
     "halves": ([GOOD, (np.ones((2, 2)), [0.5, 1])], "batch 1: labels of type float64 do not fit"),
     "nan label": ([(np.ones((2, 2)), [0, np.nan])], "batch 0: the label of row 1"),
     "mixed": ([(np.ones((2, 2)), np.array([0, "a"], dtype=object))], "all numbers or all strings"),
-    "weight": ([(*GOOD, [1.0, -1.0])], "batch 0: weight 1 is -1.0"),
+    "weight": (
+        [(*GOOD, [1.0, -1.0])],
+        "batch 0: weight must be finite and nonnegative; number 1 is -1.0",
+    ),
     "some weights": ([GOOD, (*GOOD, [1.0, 1.0])], "batch 1: weight and group"),
     "group": ([(*GOOD, None, [0.5, 1])], "batch 0: group ids must be integers"),
     "no list": ((np.ones((2, 2)), [0, 1]), r"a list of one batch: \[\(X, y\)\]"),

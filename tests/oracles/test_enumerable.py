@@ -169,7 +169,7 @@ def test_sets_are_carried_over_to_other_caps():
         ([np.ones((2, 2)), np.ones((2, 3))], [0, 0], "same number of columns"),
         ([np.ones((2, 2)), np.ones((2, 2))], [0, 2], "example 1: .* candidate is 2"),
         ([np.ones((2, 2))], [Choice(0, np.ones(2))], "0 for the correct"),
-        ([np.ones((2, 2))], [Choice(0, np.zeros(3))], "there are 2 candidates"),
+        ([np.ones((2, 2))], [Choice(0, np.zeros(3))], r"losses has shape \(3,\); expected \(2,\)"),
         ([], [], "X is empty"),
     ],
 )

@@ -65,7 +65,7 @@ def test_bad_weights_of_designs_are_refused(weight: float) -> None:
     weights = np.array([1.0, weight, 1.0, 1.0])
     for fit in ("fit", "partial_fit"):
         more = {"classes": [-1, 1]} if fit == "partial_fit" else {}
-        with pytest.raises(ValueError, match="finite and not negative"):
+        with pytest.raises(ValueError, match="finite and nonnegative"):
             getattr(LinearSVC(loss="hinge"), fit)(
                 KmerDesign(strings, orders=(1, 2)), [1, -1, 1, -1], sample_weight=weights, **more
             )

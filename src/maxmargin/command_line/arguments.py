@@ -128,4 +128,7 @@ def add_estimator_options(
 
     name = arguments[arguments.index("--estimator") + 1] if helping else None
     group = parser.add_argument_group(f"the parameters of {name}" if name else "the parameters")
-    add_parameters(group, NAMES if name is None else [name])
+    try:
+        add_parameters(group, NAMES if name is None else [name])
+    except CommandError as error:  # there is no such estimator
+        parser.error(str(error))

@@ -6,10 +6,11 @@ import argparse
 import contextlib
 import difflib
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from maxmargin._version import __version__
@@ -58,20 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _parser(given)
+    parser, subcommands = _parser(given)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         chosen, rest = parser.parse_known_args(given)
         if rest:
-            return _failed(chosen, _unknown(rest[0], chosen), ExitCode.USAGE)
+            known = subcommands[chosen.subcommand].format_help()
+            return _failed(chosen, _unknown(rest[0], known), ExitCode.USAGE)
         if not has_output:
             text = "standard output is closed: redirect it to a file or to /dev/null."
             return _failed(chosen, text, ExitCode.USAGE)
         return _run(chosen.run, chosen)
 
 
-def _parser(given: list[str]) -> argparse.ArgumentParser:
-    """The parser of these arguments: only the chosen subcommand has options."""
+def _parser(
+    given: list[str],
+) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser of these arguments, and those of the subcommands."""
     parser = argparse.ArgumentParser(
         prog="maxmargin",
         description=DESCRIPTION,
@@ -85,15 +89,14 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
         commands.add_convert, versions.add_warmup, versions.add_versions,
     ):  # fmt: skip
         add(subparsers, given)
-    return parser
+    return parser, subparsers.choices
 
 
-def _unknown(argument: str, chosen: argparse.Namespace) -> str:
-    """What is wrong with an argument, and the option that is meant."""
-    known = [f"--{name.replace('_', '-')}" for name in vars(chosen)]
-    near = difflib.get_close_matches(argument, known, 1)
+def _unknown(argument: str, known: str) -> str:
+    """What is wrong with an argument, and the option of the help that is meant."""
+    near = difflib.get_close_matches(argument, re.findall(r"--[\w-]+", known), 1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    return f"unknown argument {argument}.{meant} maxmargin {chosen.subcommand} --help lists the options."
+    return f"unknown argument {argument}.{meant} --help lists the options."
 
 
 def _run(run: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:

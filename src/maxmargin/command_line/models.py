@@ -126,17 +126,13 @@ def suited(examples: FileExamples, name: str, path: str) -> FileExamples:
 
 def make(name: str, chosen: argparse.Namespace, examples: FileExamples) -> Any:
     """The estimator with the parameters of the command."""
-    cls = estimator_class(name)
-    known = inspect.signature(cls).parameters
-    every = {one for other in NAMES for one in inspect.signature(estimator_class(other)).parameters}
+    known = {one: inspect.signature(estimator_class(one)).parameters for one in NAMES}
+    every = set().union(*known.values()) - {"verbose"}
     given = {k: v for k, v in vars(chosen).items() if k in every and v is not None}
-    given.pop("verbose")
     params = {k: _converted(k, v, examples) for k, v in given.items() if k != "C"}
     for parameter in params:
-        if parameter not in known:
-            others = [
-                n for n in NAMES if parameter in inspect.signature(estimator_class(n)).parameters
-            ]
+        if parameter not in known[name]:
+            others = [other for other, its in known.items() if parameter in its]
             raise CommandError(
                 f"{option_of(parameter)} is for {', '.join(others)} (--estimator), not for {name}."
             )
@@ -146,7 +142,7 @@ def make(name: str, chosen: argparse.Namespace, examples: FileExamples) -> Any:
         from maxmargin.callbacks import Progress
 
         params["callbacks"] = [Progress(final=False)]
-    return cls(**params)
+    return estimator_class(name)(**params)
 
 
 def number_of_C(text: str, name: str, examples: FileExamples) -> float:

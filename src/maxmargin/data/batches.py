@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.matrices import AnyArray, checked_csr, is_canonical, summed
 from maxmargin.data.typed_rows import TypedRows, check_finite, typed_rows, widen
 
@@ -257,14 +258,7 @@ def labels_of(y: Any, n: int) -> AnyArray:
 
 
 def weights_of(weight: Any, n: int) -> AnyArray:
-    values = np.asarray(weight, dtype=np.float64)
-    if values.shape != (n,):
-        raise ValueError(f"weight has shape {values.shape}; expected ({n},).")
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"weight {at} is {values[at]}: weights must be finite and nonnegative.")
-    return values
+    return nonnegative("weight", weight, (n,))
 
 
 def groups_of(group: Any, n: int) -> AnyArray:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from maxmargin.core.checks import integer, one_of
 from maxmargin.data.dataset import Dataset
 from maxmargin.data.formats.compressed import is_compressed, plain_name
 from maxmargin.data.formats.parquet import arrow_dataset, read_parquet
@@ -103,8 +104,7 @@ def convert(
 
     one = isinstance(sources, str | os.PathLike)
     files = [os.fspath(file) for file in ([sources] if one else sources)]  # type: ignore[arg-type, list-item, union-attr]
-    if part_bytes < 1:
-        raise ValueError(f"part_bytes must be positive; got {part_bytes}.")
+    integer("part_bytes", part_bytes)
     path = _absolute(os.fspath(path))
     storage = storage_for(path, storage_options)
     with storage.writing():  # what would prevent the commit is an error now
@@ -159,9 +159,7 @@ def _parts(
     source: str, format: str | None, options: dict[str, Any], key: list[Any]
 ) -> Iterator[Part]:
     """The parts of a file or folder."""
-    kind = format or _format(source)
-    if kind not in READERS:
-        raise ValueError(f"format={kind!r}: use one of {', '.join(READERS)}.")
+    kind = one_of("format", format or _format(source), READERS)
     try:
         inspect.signature(READERS[kind]).bind(source, **options)
     except TypeError as error:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from maxmargin.core.checks import nonnegative, one_of
 from maxmargin.core.vectors import Array, IntArray, with_writable_arrays, writable
 from maxmargin.data.design import CSRDesign
 from maxmargin.data.kmer_layout import Bytes, KmerWords, Layout, by_position
@@ -79,8 +80,7 @@ class KmerDesign:
         alphabet: str = "ACGT",
         normalize: bool = False,
     ) -> None:
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind {kind!r}: use 'weighted_degree' or 'spectrum'.")
+        one_of("kind", kind, KINDS)
         self.kind, self.positions, self.weighting = kind, positions, weighting
         self.alphabet, self.normalize = alphabet, normalize
         self.orders = first, last = _orders(orders, alphabet)
@@ -241,13 +241,9 @@ def _weights(weighting: Any, kind: str, first: int, last: int) -> Array:
         weighting = "degree" if kind == "weighted_degree" else "flat"
     k = np.arange(first, last + 1, dtype=np.float64)
     if isinstance(weighting, str):
-        if weighting not in ("degree", "flat"):
-            raise ValueError(f"weighting={weighting!r}: use 'degree', 'flat' or an array.")
+        one_of("weighting", weighting, ("degree", "flat"))
         return 2.0 * (last - k + 1.0) / (last * (last + 1.0)) if weighting == "degree" else k**0.0
-    beta: Array = np.asarray(weighting, dtype=np.float64)
-    if beta.shape != k.shape or not np.isfinite(beta).all() or (beta < 0.0).any():
-        raise ValueError(f"weighting must be {len(k)} finite, nonnegative numbers, one per order.")
-    return beta
+    return nonnegative("weighting", weighting, k.shape, ", one per order")
 
 
 def _layout(words: KmerWords, strings: object, kind: str, positions: Any) -> Layout:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from maxmargin.core.checks import integer, number
 from maxmargin.core.vectors import Array
 from maxmargin.kernels.rounding import UNIT
 
@@ -255,10 +256,10 @@ def make_kernel(
     elif not isinstance(gamma, Real) or not 0.0 <= float(gamma) < np.inf:
         raise ValueError(f"gamma must be 'scale', 'auto' or a nonnegative number, got {gamma!r}.")
     gamma = float(gamma)
-    if kernel == "poly" and not (isinstance(degree, Integral) and degree >= 0):
-        raise ValueError(f"degree must be a nonnegative integer, got {degree!r}.")
-    if kernel in ("poly", "sigmoid") and not (isinstance(coef0, Real) and np.isfinite(coef0)):
-        raise ValueError(f"coef0 must be a finite number, got {coef0!r}.")
+    if kernel == "poly":
+        integer("degree", degree, 0)
+    if kernel in ("poly", "sigmoid"):
+        number("coef0", coef0, signed=True)
     match kernel:
         case "rbf":
             return RBF(gamma)

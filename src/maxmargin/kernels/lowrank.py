@@ -23,7 +23,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from maxmargin.core.checks import integer
 from maxmargin.core.matrices import checked, checked_csr
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.kernels.extent import semidefinite
@@ -97,10 +97,7 @@ class Nystrom:
     def count(self, n: int, memory: int) -> int:
         """Number of landmarks for ``n`` rows."""
         if self.n_landmarks is not None:
-            if not isinstance(self.n_landmarks, Integral) or self.n_landmarks < 1:
-                raise ValueError(
-                    f"n_landmarks must be None or a positive integer, got {self.n_landmarks!r}."
-                )
+            integer("n_landmarks", self.n_landmarks, optional=True)
             return min(n, int(self.n_landmarks))
         return min(n, max(LEAST, min(MOST, memory // (8 * max(1, n)))))
 

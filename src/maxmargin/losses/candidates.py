@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import envelope
+from maxmargin.core.checks import nonnegative, one_of
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import Labels, ScoreLoss
 
@@ -47,9 +48,7 @@ class CandidateHinge(ScoreLoss):
     """
 
     def __init__(self, rescaling: Literal["margin", "slack"] = "margin") -> None:
-        if rescaling not in ("margin", "slack"):
-            raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
-        self.rescaling = rescaling
+        self.rescaling = one_of("rescaling", rescaling, ("margin", "slack"))
 
     @staticmethod
     def labels(
@@ -87,8 +86,8 @@ class CandidateHinge(ScoreLoss):
         starts = _starts(y)
         if len(y) and (np.add.reduceat(y[:, 2], starts[:-1]) != 1.0).any():
             raise ValueError("every group must have exactly one true row.")
-        if not np.isfinite(y[:, 1]).all() or (y[:, 1] < 0).any() or (y[:, 1] * y[:, 2]).any():
-            raise ValueError("losses must be finite, nonnegative, and zero for true rows.")
+        if (nonnegative("losses", y[:, 1]) * y[:, 2]).any():
+            raise ValueError("losses must be zero for true rows.")
 
     def boundaries(self, y: Labels) -> IntArray | None:
         """Boundaries between groups."""

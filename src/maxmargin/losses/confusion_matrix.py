@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from maxmargin.compiled import measures
+from maxmargin.core.checks import one_of, signs
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.confusion_matrix_search import Errors, best_concave_matrix, check_concave
@@ -76,10 +77,7 @@ class ConfusionMatrixLoss(ScoreLoss):
             self.concave_in is not None
             and type(self).best_matrix is ConfusionMatrixLoss.best_matrix
         ):
-            if self.concave_in not in ("fn", "fp"):
-                raise ValueError(
-                    f"concave_in={self.concave_in!r} of {name}: use 'fn', 'fp' or None."
-                )
+            one_of("concave_in", self.concave_in, ("fn", "fp"))
             check_concave(self.loss, int(np.sum(y > 0)), int(np.sum(y <= 0)), self.concave_in, name)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
@@ -125,8 +123,6 @@ class AllConfusionMatrices(ConfusionMatrixLoss):
 
     def __init__(self, losses: Any, rescaling: Rescaling = "margin") -> None:
         self.losses: Array = np.ascontiguousarray(losses, dtype=np.float64)
-        if rescaling not in ("margin", "slack"):
-            raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
         if self.losses.ndim != 2 or min(self.losses.shape) < 2:
             raise ValueError(
                 "losses must be a matrix with a loss for every pair (false negatives, false positives)."
@@ -135,7 +131,7 @@ class AllConfusionMatrices(ConfusionMatrixLoss):
             raise ValueError(f"losses[0, 0] must be 0 (no errors), not {self.losses[0, 0]}.")
         if np.isnan(self.losses).any() or np.isposinf(self.losses).any():
             raise ValueError("losses must be finite numbers.")
-        self.rescaling = rescaling
+        self.rescaling = one_of("rescaling", rescaling, ("margin", "slack"))
         self._delta: Array = (sum(self.losses.shape) - 2) * self.losses
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
@@ -234,7 +230,6 @@ def _check_losses(out: Array, P: int, N: int) -> None:
 
 def check_two_classes(y: Labels, name: str) -> None:
     """Raise ValueError unless labels are -1 and +1 and both occur."""
-    if not ((y == 1.0) | (y == -1.0)).all():
-        raise ValueError(f"labels of {name} must be -1 or +1.")
+    signs(name, y)
     if not ((y == 1.0).any() and (y == -1.0).any()):
         raise ValueError(f"{name} requires two classes, but y has only one.")

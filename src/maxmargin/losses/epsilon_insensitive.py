@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import epsilon_insensitive
+from maxmargin.core.checks import number
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss
 from maxmargin.losses.dual_terms import DualTerms
@@ -33,9 +34,7 @@ class EpsilonInsensitive(ScoreLoss):
     label_kind = "target"
 
     def __init__(self, epsilon: float = 0.0) -> None:
-        self.epsilon = float(epsilon)
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
-            raise ValueError(f"epsilon must be finite and nonnegative; got {epsilon!r}.")
+        self.epsilon = number("epsilon", epsilon)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""

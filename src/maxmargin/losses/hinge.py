@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import hinge, multiclass
+from maxmargin.core.checks import cost_matrix, signs
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, require_classes
 from maxmargin.losses.dual_terms import ClassTerms, DualTerms
@@ -88,8 +89,7 @@ class Hinge(CompiledLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("labels of the hinge loss must be -1 or +1.")
+        signs("the hinge loss", y)
 
     def _arguments(self, y: Labels) -> tuple[Labels, float]:
         return y, self.margin
@@ -117,13 +117,7 @@ class CrammerSinger(CompiledLoss):
     _compiled = multiclass
 
     def __init__(self, cost: npt.ArrayLike) -> None:
-        self.cost: Array = np.ascontiguousarray(cost, dtype=np.float64)
-        if self.cost.ndim != 2 or self.cost.shape[0] != self.cost.shape[1]:
-            raise ValueError(f"cost must be a square matrix; its shape is {self.cost.shape}.")
-        if not np.isfinite(self.cost).all() or (self.cost < 0).any():
-            raise ValueError("cost must be finite and nonnegative.")
-        if np.diagonal(self.cost).any():
-            raise ValueError("cost must be zero on the diagonal.")
+        self.cost = cost_matrix("cost", cost)
 
     def dual_terms(self, y: Labels) -> ClassTerms:
         """See :meth:`ScoreLoss.dual_terms`."""

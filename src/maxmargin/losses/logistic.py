@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import logistic, softmax
+from maxmargin.core.checks import integer, signs
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, require_classes
 from maxmargin.losses.column_terms import ColumnTerms, LogisticTerms, SoftmaxTerms
@@ -39,8 +40,7 @@ class Logistic(ScoreLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("labels of the logistic loss must be -1 or +1.")
+        signs("the logistic loss", y)
 
     def cut(self, scores: Array, y: Labels, weight: Array) -> tuple[float, Array]:
         """See :meth:`ScoreLoss.cut`."""
@@ -79,9 +79,7 @@ class Multinomial(ScoreLoss):
     smooth = True
 
     def __init__(self, n_classes: int) -> None:
-        self.n_classes = int(n_classes)
-        if self.n_classes < 2:
-            raise ValueError(f"n_classes={n_classes!r}: at least two classes are needed.")
+        self.n_classes: int = integer("n_classes", n_classes, 2)
 
     def newton_terms(self, y: Labels) -> NewtonTerms:
         """See :meth:`ScoreLoss.newton_terms`."""

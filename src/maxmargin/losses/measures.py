@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from maxmargin.compiled import measures
+from maxmargin.core.checks import integer, number, one_of
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels
 from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
@@ -40,9 +41,7 @@ class FBeta(ConfusionMatrixLoss):
     """
 
     def __init__(self, beta: float = 1.0) -> None:
-        if not (isinstance(beta, NUMBER) and np.isfinite(beta) and beta > 0.0):
-            raise ValueError(f"beta must be a positive number; got {beta!r}.")
-        self.beta = float(beta)
+        self.beta = number("beta", beta, positive=True)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         """See :meth:`ConfusionMatrixLoss.loss`."""
@@ -80,11 +79,8 @@ class AtK(ConfusionMatrixLoss):
     def __init__(
         self, kind: Literal["precision", "recall"] = "precision", k: int | None = None
     ) -> None:
-        if kind not in ("precision", "recall"):
-            raise ValueError(f"kind={kind!r}: use 'precision' or 'recall'.")
-        if k is not None and not (isinstance(k, NUMBER) and k >= 1 and int(k) == k):
-            raise ValueError(f"k must be a positive integer; got {k!r}.")
-        self.kind, self.k = kind, None if k is None else int(k)
+        self.kind = one_of("kind", kind, ("precision", "recall"))
+        self.k: int | None = integer("k", k, optional=True)
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from maxmargin.compiled import measures
+from maxmargin.core.checks import number, one_of
 from maxmargin.core.vectors import Array
 from maxmargin.losses.confusion_matrix import ConfusionMatrixLoss
 
@@ -36,9 +37,7 @@ class QuantificationLoss(ConfusionMatrixLoss):
     """
 
     def __init__(self, error: ErrorName = "ae") -> None:
-        if error not in get_args(ErrorName):
-            raise ValueError(f"error={error!r}: use one of {', '.join(get_args(ErrorName))}.")
-        self.error = error
+        self.error = one_of("error", error, get_args(ErrorName))
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         """See :meth:`ConfusionMatrixLoss.loss`."""
@@ -86,9 +85,7 @@ class QMeasure(ConfusionMatrixLoss):
     """
 
     def __init__(self, beta: float = 1.0) -> None:
-        if not (np.isfinite(beta) and beta > 0.0):
-            raise ValueError(f"beta must be a positive number; got {beta!r}.")
-        self.beta = float(beta)
+        self.beta = number("beta", beta, positive=True)
 
     def loss(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         """See :meth:`ConfusionMatrixLoss.loss`."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import listwise, pairs
+from maxmargin.core.checks import integer, nonnegative, one_of
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.losses.base import Labels, ScoreLoss
 
@@ -122,11 +123,9 @@ class PairHinge(_QueryLoss):
     exact_demands: ClassVar[bool] = True
 
     def __init__(self, importance: Any = "equal") -> None:
-        if isinstance(importance, str) and importance not in _KINDS:
-            raise ValueError(
-                f"unknown importance {importance!r}: use 'equal', 'difference' or a matrix."
-            )
         words = isinstance(importance, str)
+        if words:
+            one_of("importance", importance, _KINDS)
         self._kind: int = _KINDS[importance] if words else pairs.MATRIX
         self._matrix: Array = np.zeros((0, 0)) if words else _levels_matrix(importance)
 
@@ -161,8 +160,7 @@ def _levels_matrix(importance: Any) -> Array:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"importance must be a square matrix; its shape is {matrix.shape}.")
     below = matrix[np.tril_indices(len(matrix), -1)]
-    if not np.isfinite(below).all() or (below < 0.0).any():
-        raise ValueError("importance must be finite and nonnegative below the diagonal.")
+    nonnegative("importance below the diagonal", below)
     return matrix
 
 
@@ -239,13 +237,10 @@ class NDCG(_ListLoss):
     _kind = listwise.GAIN
 
     def __init__(self, k: int | None = None) -> None:
-        if k is not None and not (isinstance(k, int | np.integer) and k > 0):
-            raise ValueError(f"k must be a positive integer, or None for all; got {k!r}.")
         if k is not None:
-            self._k = int(k)
+            self._k = integer("k", k)
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
         super().check_labels(y)
-        if not (np.isfinite(y[:, 0]) & (y[:, 0] >= 0.0)).all():
-            raise ValueError("gains must be finite and nonnegative for NDCG.")
+        nonnegative("gains", y[:, 0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import squared_hinge
+from maxmargin.core.checks import signs
 from maxmargin.core.vectors import Array
 from maxmargin.losses.base import Labels, ScoreLoss, require_classes
 from maxmargin.losses.column_terms import ColumnTerms, SquaredHingeTerms
@@ -49,8 +50,7 @@ class SquaredHinge(CompiledLoss):
 
     def check_labels(self, y: Labels) -> None:
         """See :meth:`ScoreLoss.check_labels`."""
-        if not ((y == 1.0) | (y == -1.0)).all():
-            raise ValueError("labels of the squared hinge loss must be -1 or +1.")
+        signs("the squared hinge loss", y)
 
     def _arguments(self, y: Labels) -> tuple[Labels, float]:
         return y, self.margin

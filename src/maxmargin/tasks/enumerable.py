@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.checks import cost_matrix, nonnegative
 from maxmargin.core.matrices import checked, numbered, stacked
 from maxmargin.core.vectors import Array, SparseVector, Vector
 from maxmargin.tasks.base import Task
@@ -55,7 +56,7 @@ class Enumerable(Task):
     """
 
     def __init__(self, cost: npt.ArrayLike | None = None) -> None:
-        self.cost = None if cost is None else _cost_matrix(cost)
+        self.cost = None if cost is None else cost_matrix("cost", cost)
 
     def setup(self, X: Sequence[Any], Y: Sequence[Any]) -> int:
         if len(X) == 0:
@@ -168,23 +169,10 @@ class Enumerable(Task):
                 f"there are {m} candidates, but the cost matrix is for {len(self.cost)}."
             )
         if isinstance(y, Choice):
-            losses = np.asarray(y.losses)
-            if losses.shape != (m,):
-                raise ValueError(f"losses has shape {losses.shape}, but there are {m} candidates.")
-            if not np.isfinite(losses).all() or (losses < 0).any() or losses[index] != 0:
-                raise ValueError(
-                    "losses must be finite and nonnegative, and 0 for the correct candidate."
-                )
+            losses = nonnegative("losses", y.losses, (m,), ", one per candidate")
+            if losses[index] != 0.0:
+                raise ValueError("losses must be 0 for the correct candidate.")
 
 
 def _index(y: Any) -> int:
     return int(y.right) if isinstance(y, Choice) else int(y)
-
-
-def _cost_matrix(cost: npt.ArrayLike) -> Array:
-    matrix = np.array(cost, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"cost must be a square matrix, got shape {matrix.shape}.")
-    if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite and nonnegative, with a zero diagonal.")
-    return matrix

@@ -33,6 +33,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.checks import number, one_of
 from maxmargin.core.vectors import Array, Vector, sparsify
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.programs import (
@@ -168,18 +169,12 @@ class IntegerProgram(Task):
         recombine: bool = True,
         feature_names: Sequence[str] | None = None,
     ) -> None:
-        if sense not in ("minimize", "maximize"):
-            raise ValueError(f"sense must be 'minimize' or 'maximize', got {sense!r}.")
-        if not mip_rel_gap >= 0.0:
-            raise ValueError(f"mip_rel_gap must be nonnegative, got {mip_rel_gap!r}.")
-        if time_limit is not None and not time_limit > 0.0:
-            raise ValueError(
-                f"time_limit must be None or a positive number of seconds, got {time_limit!r}."
-            )
-        self.sense = sense
+        if time_limit is not None:
+            number("time_limit", time_limit, positive=True)
+        self.sense = one_of("sense", sense, ("minimize", "maximize"))
         self.solver = solver
         self.time_limit = time_limit
-        self.mip_rel_gap = mip_rel_gap
+        self.mip_rel_gap = number("mip_rel_gap", mip_rel_gap)
         self.recombine = recombine
         self.feature_names = None if feature_names is None else list(feature_names)
         self._known = _Memory()

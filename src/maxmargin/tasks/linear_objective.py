@@ -41,6 +41,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
+from maxmargin.core.checks import one_of
 from maxmargin.core.matrices import check_dense, checked, numbered
 from maxmargin.core.vectors import Array, SparseVector, Vector, sparsify
 from maxmargin.tasks.base import Bounded, Task
@@ -148,8 +149,7 @@ class LinearObjective(Task):
         *,
         sense: Literal["minimize", "maximize"] = "minimize",
     ) -> None:
-        if sense not in ("minimize", "maximize"):
-            raise ValueError(f"sense must be 'minimize' or 'maximize', got {sense!r}.")
+        one_of("sense", sense, ("minimize", "maximize"))
         if isinstance(feasible, LinearConstraint):
             feasible = {"constraints": feasible}
         elif feasible is not None and not callable(feasible) and not isinstance(feasible, Mapping):

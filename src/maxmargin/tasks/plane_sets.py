@@ -18,6 +18,7 @@ import numpy as np
 from maxmargin.checkpoints import UNKNOWN
 from maxmargin.compiled import plane_sets as compiled
 from maxmargin.compiled.plane_sets import PlaneSets
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
@@ -90,9 +91,7 @@ class PlainWorkingSets(MultiplierSets):
         self, examples: PythonOracle, caps: Array, regularizer: SquaredNorm | None = None
     ) -> None:
         n = len(examples)
-        caps = np.array(caps, dtype=np.float64)
-        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(f"caps must hold {n} finite, nonnegative numbers, one per example")
+        caps = nonnegative("caps", caps, (n,), ", one per example").copy()
         self._examples = examples
         self._regularizer = regularizer or SquaredNorm()
         self._u: Array = np.zeros(examples.dim)

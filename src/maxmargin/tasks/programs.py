@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.matrices import canonical, check_dense
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.tasks.base import Bounded
@@ -112,8 +113,7 @@ def check_solution(program: Program, values: Array, weights: Array) -> None:
             f"the label has {values.shape[0]} values and {weights.shape[0]} weights, but there are {n} "
             "variables"
         )
-    if not (np.isfinite(weights) & (weights >= 0.0)).all():
-        raise ValueError("the weights of the label must be finite and nonnegative")
+    nonnegative("the weights of the label", weights)
     broken = program.violation(values)
     if broken is not None:
         raise ValueError(f"the labeled solution is not feasible: {broken}")

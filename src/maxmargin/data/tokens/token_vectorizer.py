@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.core.checks import integer
 from maxmargin.data.tokens.name_columns import (
     HashedNames,
     NameColumns,
@@ -178,8 +179,7 @@ class TokenVectorizer:
         return self._columns
 
     def _check(self) -> None:
-        if not isinstance(self.min_count, int | np.integer) or self.min_count < 1:
-            raise ValueError(f"min_count={self.min_count!r}: give a positive integer.")
+        integer("min_count", self.min_count)
         if self.n_hashed is None:
             return
         if self.min_count > 1:

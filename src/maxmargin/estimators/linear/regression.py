@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.regularizer import SquaredNorm
 from maxmargin.core.vectors import Array
 from maxmargin.data.columns import Column, LazyColumn, chunks
@@ -93,18 +94,7 @@ def _regression_model(
 
 def check_epsilon(epsilon: Any, n: int) -> Array | None:
     """Validate one finite number per sample, not negative; None if none were given."""
-    if epsilon is None:
-        return None
-    checked = np.ascontiguousarray(epsilon, dtype=np.float64)
-    if checked.shape != (n,):
-        raise ValueError(f"sample_epsilon has shape {checked.shape}, but must have shape ({n},).")
-    if not np.isfinite(checked).all():
-        raise ValueError("sample_epsilon contains NaN or infinite numbers.")
-    if (checked < 0.0).any():
-        raise ValueError(
-            f"sample_epsilon must be at least 0, but its minimum is {checked.min():g}."
-        )
-    return checked
+    return None if epsilon is None else nonnegative("sample_epsilon", epsilon, (n,))
 
 
 def epsilon_targets(y: Column, epsilon: Array | None) -> Column:

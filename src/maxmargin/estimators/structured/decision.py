@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.checks import one_of
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.tokens.name_columns import TokenRows
 from maxmargin.estimators.named_weights import NamedWeights, feature_names
@@ -233,8 +234,7 @@ class ChainDecision:
         >>> bool(abs(np.mean(confidence) - np.mean(right)) < 0.01)
         True
         """
-        if method not in ("isotonic", "sigmoid"):
-            raise ValueError(f"method={method!r}: use 'isotonic' or 'sigmoid'.")
+        one_of("method", method, ("isotonic", "sigmoid"))
         X, y = self._loaded(X, y)
         rows, counts = self._stack(X, lengths)
         truth = seq.flatten_labels(y, counts, stacked=lengths is not None)

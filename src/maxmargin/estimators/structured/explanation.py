@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.checks import integer, one_of
 from maxmargin.core.vectors import Array
 
 
@@ -69,8 +70,7 @@ class TaggerExplanation:
             The columns are "label", "feature" and "weight" for features, and "from", "to" and "weight" for
             transitions. In the latter, None is the start or the end of a sequence.
         """
-        if what not in ("features", "transitions"):
-            raise ValueError(f"what={what!r}: use 'features' or 'transitions'.")
+        one_of("what", what, ("features", "transitions"))
         try:
             import pandas
         except ImportError as error:
@@ -109,8 +109,7 @@ def explain(
 
     ``moves`` and ``allowed`` belong to neighboring, first, and last states.
     """
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
-        raise ValueError(f"n={n!r}: use a positive integer, or None for all weights.")
+    integer("n", n, optional=True)
     features = {
         state: [(str(names[j]), float(row[j])) for j in _largest(row, n)]
         for state, row in zip(states, coef, strict=True)

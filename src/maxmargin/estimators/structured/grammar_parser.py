@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.core.checks import integer
 from maxmargin.core.result import Start
 from maxmargin.estimators.base import CertifiedEstimator
 from maxmargin.estimators.checkpoint import FitCheckpoint
@@ -271,8 +272,7 @@ class GrammarParser(CertifiedEstimator):
             tree.
         """
         check_is_fitted(self, "task_")
-        if k < 1:
-            raise ValueError(f"k={k}: k must be at least 1.")
+        integer("k", k)
         return [self.task_.k_best(x, self.coef_, k) for x in X]
 
     def score(self, X: Sequence[object] | None, y: Sequence[object]) -> float:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.core.checks import one_of
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.risk import Capabilities
 from maxmargin.core.cut import Cut
@@ -38,7 +39,6 @@ from maxmargin.risks.kernels.row_layout import RowLayout
 from maxmargin.risks.lines.evaluation import check_weights
 from maxmargin.risks.scores.wide_columns import GramNorm
 from maxmargin.risks.structured.python_examples import PlainExamples, Rescaling
-from maxmargin.risks.structured.risk import require_rescaling
 from maxmargin.tasks.base import Task
 
 #: rows of a tile of compiled examples
@@ -98,7 +98,7 @@ class SampledStructuredRisk(SampledPlanes):
         sample_weight: Any = None,
         memory: int = 2**31,
     ) -> None:
-        require_rescaling(rescaling)
+        one_of("rescaling", rescaling, ("margin", "slack"))
         self._X, self._Y, self._rescaling, self.n_examples = X, Y, rescaling, len(Y)
         self._counts = np.diff(ends, prepend=0).astype(np.int64)
         self._starts = np.asarray(ends, dtype=np.int64) - self._counts

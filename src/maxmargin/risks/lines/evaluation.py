@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.vectors import Array, frozen, sparsify
@@ -36,15 +37,9 @@ TOO_OFTEN = (
 
 def check_weights(sample_weight: Any, n: int) -> Array:
     """One finite, nonnegative weight per example; ones by default."""
-    weight: Array = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; {n} weights are needed.")
-    if not np.isfinite(weight).all() or (weight < 0.0).any():
-        raise ValueError(
-            "sample_weight must be finite and not negative: with a negative weight the risk is not "
-            "convex and no bound would hold."
-        )
-    return weight
+    if sample_weight is None:
+        return np.ones(n)
+    return nonnegative("sample_weight", sample_weight, (n,))
 
 
 class ScoreCache:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.core.checks import one_of
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.evaluation import Evaluation
 from maxmargin.core.contract.examples import (
@@ -48,12 +49,6 @@ SHARD_EXAMPLES = 4096
 PLANE_ENTRIES = 2**24
 #: examples from which the number of shards is a power of two
 MANY = 2**20
-
-
-def require_rescaling(rescaling: str) -> None:
-    """Raise unless there is such a rescaling."""
-    if rescaling not in ("margin", "slack"):
-        raise ValueError(f"rescaling={rescaling!r}: use 'margin' or 'slack'.")
 
 
 def _examples_of(
@@ -174,7 +169,7 @@ class TaskRisk:
         weight_map: WeightMap | None = None,
         expensive: bool = False,
     ) -> None:
-        require_rescaling(rescaling)
+        one_of("rescaling", rescaling, ("margin", "slack"))
         if examples is None:
             examples = _examples_of(task, X, Y, dim, rescaling, weight_map)
         elif weight_map is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxmargin.compiled.chain import Chains
 from maxmargin.compiled.chain_cache import Slots, cache_values, insert_answers
+from maxmargin.core.checks import integer
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.ragged import flat_ranges
@@ -26,8 +27,7 @@ class ChainCache:
     """
 
     def __init__(self, chains: Chains, lo: int, hi: int, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"the size of a cache must be at least 1, got {size}")
+        integer("the size of a cache", size)
         n = hi - lo
         tokens = int(chains.starts[hi] - chains.starts[lo])
         self._chains = chains

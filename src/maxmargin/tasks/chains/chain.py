@@ -21,6 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled.chain_slack import slack_path
+from maxmargin.core.checks import cost_matrix, integer, nonnegative
 from maxmargin.core.matrices import checked, numbered
 from maxmargin.core.vectors import Array, SparseVector, from_pairs
 from maxmargin.tasks.base import Task
@@ -92,11 +93,10 @@ class Chain(Task):
         allowed_start: npt.ArrayLike | None = None,
         allowed_stop: npt.ArrayLike | None = None,
     ) -> None:
-        if n_labels < 1:
-            raise ValueError(f"n_labels must be at least 1, got {n_labels}")
-        self.n_labels = K = int(n_labels)
+        self.n_labels: int = integer("n_labels", n_labels)
+        K = self.n_labels
         self.n_features = n_features
-        self.cost = _cost_matrix(cost, K)
+        self.cost = cost_matrix("cost", 1.0 - np.eye(K) if cost is None else cost, K)
         self.allowed = _mask("allowed", allowed, (K, K))
         self.allowed_start = _mask("allowed_start", allowed_start, (K,))
         self.allowed_stop = _mask("allowed_stop", allowed_stop, (K,))
@@ -327,15 +327,6 @@ class Chain(Task):
         return path
 
 
-def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
-    matrix = 1.0 - np.eye(K) if cost is None else np.array(cost, dtype=np.float64)
-    if matrix.shape != (K, K):
-        raise ValueError(f"cost must have shape ({K}, {K}), got {matrix.shape}")
-    if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite and nonnegative, with a zero diagonal")
-    return np.ascontiguousarray(matrix)
-
-
 def _mask(name: str, mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> Mask:
     out = np.ones(shape, dtype=bool) if mask is None else np.array(mask, dtype=bool)
     if out.shape != shape:
@@ -352,12 +343,9 @@ def _weight(y: Any) -> Array:
     """The weight of each token."""
     if not isinstance(y, WeightedLabels):
         return np.ones(len(y))
-    weight = np.asarray(y.weight, dtype=np.float64)
-    if weight.shape != np.shape(y.labels) or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise ValueError(
-            "the weight of WeightedLabels must hold one finite, nonnegative number per token"
-        )
-    return weight
+    return nonnegative(
+        "the weight of WeightedLabels", y.weight, np.shape(y.labels), ", one per token"
+    )
 
 
 def _concatenate(Y: Sequence[Any]) -> Labels:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from maxmargin.compiled.chain import Chains, oracle_range, predict_range
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.cut import Cut
 from maxmargin.core.matrices import canonical, place_in, stacked
@@ -112,9 +113,7 @@ class ChainExamples:
         task.check_labels(labels, counts)
         weight = np.ones(labels.size)
         if token_weight is not None:
-            weight = np.ascontiguousarray(token_weight, dtype=np.float64)
-            if weight.shape != labels.shape or not ((weight >= 0) & np.isfinite(weight)).all():
-                raise ValueError("token_weight must hold one finite, nonnegative number per token")
+            weight = nonnegative("token_weight", token_weight, labels.shape, ", one per token")
         mapped = X if isinstance(X, MappedRows) else None
         return cls(task, _chains(task, X, counts, labels, weight), mapped)
 

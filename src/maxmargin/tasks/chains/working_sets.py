@@ -23,6 +23,7 @@ from maxmargin.compiled.chain_dual import (
 )
 from maxmargin.compiled.chain_insert import restore_planes
 from maxmargin.compiled.chain_planes import Planes, drop_planes, first_planes, repack
+from maxmargin.core.checks import nonnegative
 from maxmargin.core.contract.answers import Answers
 from maxmargin.core.contract.multiplier_sets import MultiplierSets
 from maxmargin.core.contract.sweeps import SweepStats
@@ -55,8 +56,7 @@ class ChainWorkingSets(MultiplierSets):
         self._zeros: Any = scratch_zeros if on_disk else np.zeros
         n = len(chains.starts) - 1
         caps = np.array(caps, dtype=np.float64)
-        if caps.shape != (n,) or not (np.isfinite(caps) & (caps >= 0)).all():
-            raise ValueError(f"caps must hold {n} finite, nonnegative numbers, one per example")
+        nonnegative("caps", caps, (n,), ", one per example")
         self._chains = chains
         self._lengths = np.diff(chains.starts)
         K = chains.cost.shape[0]

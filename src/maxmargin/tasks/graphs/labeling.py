@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from maxmargin.core.checks import cost_matrix, integer, one_of
 from maxmargin.core.vectors import Array, IntArray, Vector, from_pairs, sparsify
 from maxmargin.tasks.base import Bounded, Task
 from maxmargin.tasks.graphs import inference as graph_inference
@@ -82,15 +83,12 @@ class GraphLabeling(Task):
         n_features: int | None = None,
         n_edge_features: int | None = None,
     ) -> None:
-        if n_labels < 1:
-            raise ValueError(f"n_labels must be at least 1, got {n_labels}.")
-        if inference not in _METHODS:
-            raise ValueError(f"inference must be 'auto', 'messages' or 'lp', got {inference!r}.")
-        self.n_labels = K = int(n_labels)
+        self.n_labels: int = integer("n_labels", n_labels)
+        K = self.n_labels
         self.edges = edges
-        self.method = inference
+        self.method = one_of("inference", inference, _METHODS)
         self.oracle_kind = "overgenerating" if inference == "lp" else "exact"
-        self.cost = _cost_matrix(cost, K)
+        self.cost = cost_matrix("cost", 1.0 - np.eye(K) if cost is None else cost, K)
         self.n_features, self.n_edge_features = n_features, n_edge_features
         #: index of the weight of each pair of labels, -1 for none
         self.pair = _pair_table(edges, K)
@@ -263,12 +261,3 @@ def _pair_table(edges: str, K: int) -> IntArray:
     if edges in ("potts", "attractive"):
         return np.where(np.eye(K, dtype=bool), 0, -1)
     raise ValueError(f"edges must be 'full', 'symmetric', 'potts' or 'attractive', got {edges!r}.")
-
-
-def _cost_matrix(cost: npt.ArrayLike | None, K: int) -> Array:
-    matrix = 1.0 - np.eye(K) if cost is None else np.array(cost, dtype=np.float64)
-    if matrix.shape != (K, K):
-        raise ValueError(f"cost must have shape ({K}, {K}), got {matrix.shape}.")
-    if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diag(matrix).any():
-        raise ValueError("cost must be finite and nonnegative, with a zero diagonal.")
-    return matrix

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxmargin.compiled import cky, parses
+from maxmargin.core.checks import integer, number, one_of
 from maxmargin.core.contract.evaluation import OracleKind
 from maxmargin.core.vectors import Array, SparseVector, from_pairs, writable
 from maxmargin.tasks.base import Task
@@ -92,19 +93,13 @@ class Parsing(Task):
         beam: int | None = None,
         max_exact_length: int = 40,
     ) -> None:
-        if loss not in ("span", "zero_one"):
-            raise ValueError(f"loss must be 'span' or 'zero_one', got {loss!r}.")
-        self.loss_name = loss
-        if not (np.isfinite(wrong_cost) and wrong_cost >= 0.0):
-            raise ValueError(
-                f"wrong_cost must be a finite, nonnegative number, got {wrong_cost!r}."
-            )
-        self.wrong_cost = float(wrong_cost)
-        memory = None if horizontal is None else _least("horizontal", horizontal, 0)
+        self.loss_name = one_of("loss", loss, ("span", "zero_one"))
+        self.wrong_cost = number("wrong_cost", wrong_cost)
+        memory = integer("horizontal", horizontal, 0, optional=True)
         self.shape = Shape(memory, bool(parents), bool(attributes))
-        self.min_count = _least("min_count", min_count, 1)
-        self.beam = None if beam is None else _least("beam", beam, 1)
-        self.max_exact_length = _least("max_exact_length", max_exact_length, 0)
+        self.min_count = integer("min_count", min_count)
+        self.beam = integer("beam", beam, optional=True)
+        self.max_exact_length = integer("max_exact_length", max_exact_length, 0)
         #: "undergenerating" if some training sentence is longer than ``max_exact_length`` and ``beam`` is set
         self.oracle_kind: OracleKind = "exact"  # type: ignore[misc]
 
@@ -280,9 +275,3 @@ class _Search(NamedTuple):
         brackets = np.empty(2 * n * self.longest, dtype=np.int64)
         m, b = parses.trace(*self.found, other, rules, brackets)
         return Parse(rules[:m].copy(), np.sort(brackets[:b]))
-
-
-def _least(name: str, value: Any, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return int(value)
