@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 
 import numpy as np
 import pytest
@@ -532,6 +533,8 @@ def test_formats_by_content(refused, tmp_path):
     assert "Use --format" in refused("fit", path)
     path.write_text("")
     assert "Use --format" in refused("fit", path)
+    os.mkfifo(tmp_path / "pipe")
+    assert "Use --format" in refused("fit", tmp_path / "pipe")  # and nothing is read from it
     (tmp_path / "empty.svm").write_text("\n")
     assert "holds no samples" in refused("fit", tmp_path / "empty.svm")
 

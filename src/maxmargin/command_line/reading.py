@@ -71,8 +71,8 @@ def read_examples(path: str, options: ReaderOptions) -> Read:
 def find_format(path: str) -> str:
     """The format of a path: by its end, or by the first lines of the file."""
     if os.path.isdir(path):
-        tables = any(name.lower().endswith((".parquet", ".pq")) for name in os.listdir(path))
-        return "parquet" if tables else "folder"
+        parquet = any(name.lower().endswith((".parquet", ".pq")) for name in os.listdir(path))
+        return "parquet" if parquet else "folder"
     from maxmargin.data.formats.compressed import blocks, plain_name
 
     name = plain_name(path)
@@ -86,9 +86,10 @@ def find_format(path: str) -> str:
         raise CommandError("standard input needs --format.")
     if not os.path.exists(path) and "://" not in path:
         raise CommandError(f"{path}: there is no such file.")
-    lines = (line for block in blocks(path) for _, line in block if not line.startswith("#"))
-    if _SVMLIGHT.fullmatch(next(lines, "").strip()):
-        return "svmlight"
+    if os.path.isfile(path) or "://" in path:  # what is read from a pipe is gone
+        lines = (line for block in blocks(path) for _, line in block if not line.startswith("#"))
+        if _SVMLIGHT.fullmatch(next(lines, "").strip()):
+            return "svmlight"
     raise CommandError(
         f"{path}: what is its format? Use --format with one of {', '.join(FORMATS)}."
     )
