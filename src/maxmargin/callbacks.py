@@ -150,13 +150,13 @@ class Progress:
         self._forecast, self._left = GapForecast(), nan
 
     def __call__(self, record: IterationRecord | CellRecord) -> None:
-        if self._is_used:
+        if self.to != "log" or _logger.isEnabledFor(logging.INFO):
             self.follow(record)
             self._show()
 
     def on_oracle(self, done: int, total: int) -> None:
         """Report the number of finished examples in a pass of an expensive oracle."""
-        if self._is_used:
+        if self.to != "log" or _logger.isEnabledFor(logging.INFO):
             self._oracle = f"oracle {done}/{total}"
             self._show(now=done >= total)
 
@@ -165,7 +165,7 @@ class Progress:
         if not self.final and self._terminal is not None:
             self._update(self._terminal, "")
             self._update(self._terminal, "")
-        elif self._is_used:
+        elif self.to != "log" or _logger.isEnabledFor(logging.INFO):
             self._end(f"{type(estimator).__name__}: {self.outcome(estimator)}")
 
     def close(self) -> None:
@@ -194,10 +194,6 @@ class Progress:
         if left > FAR * record.elapsed:  # the gap stands still, which need not last
             return nan
         return left if left > 0.0 or record.gap <= goal else nan
-
-    @property
-    def _is_used(self) -> bool:
-        return self.to != "log" or _logger.isEnabledFor(logging.INFO)
 
     @property
     def _terminal(self) -> TextIO | None:
