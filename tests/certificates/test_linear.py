@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from tests.nightly import first
 from tests.reference_optima.problems import solve_binary_qp, solve_multiclass_qp
 
-from maxmargin import LinearSVC, minimize
+from maxmargin import LinearSVC, LinearSVR, minimize
 from maxmargin.losses import Hinge
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import AbsoluteGap, CuttingPlane, RiskEpsilon
@@ -271,3 +271,15 @@ def test_free_intercepts_of_separable_rows_are_certified(multi_class, seed):
     svc = LinearSVC(C=1e4, penalize_intercept=False, multi_class=multi_class).fit(X, y)
     assert svc.converged_, (svc.stop_reason_, svc.gap_)
     assert len(svc.history_) <= 50
+
+
+@pytest.mark.parametrize("loss", ["quantile", "epsilon_insensitive"])
+@pytest.mark.parametrize("seed", range(3))
+def test_free_intercepts_of_targets_near_a_line_are_certified(loss, seed):
+    """The same for targets of 1e-6: F = 1e-10 beside F of a constant, 1e-5."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3)) * [3e3, 1e2, 1e3]
+    y = X @ [1e-10, 1e-9, 1e-9] + 1e-11 * rng.normal(size=40)
+    svr = LinearSVR(loss=loss, penalize_intercept=False).fit(X, y)
+    assert svr.converged_, (svr.stop_reason_, svr.gap_)
+    assert len(svr.history_) <= 10

@@ -10,6 +10,7 @@ import pytest
 
 from maxmargin import LinearSVC
 from maxmargin.core import SquaredNorm
+from maxmargin.core.rounding import UpperBound
 from maxmargin.duals.quasi_newton import QuasiNewton
 from maxmargin.losses import Logistic, Multinomial, OneVsRestSquaredHinge, ScoreLoss, SquaredHinge
 from maxmargin.risks import ScoreRisk
@@ -52,7 +53,7 @@ def test_bounds_hold_at_every_step_and_meet(name: str, dtype: Any, free: bool) -
     for _ in range(400):
         stats = duals.improve(0)
         assert isinstance(duals, QuasiNewton)
-        lowers.append(duals.proved_value(C, 0.0))
+        lowers.append(duals.proved_value(C, UpperBound(np.inf)))
         uppers.append(F(duals.w))
         assert max(lowers) <= min(uppers)  # all of them: each is a bound of the same optimum
         if uppers[-1] - lowers[-1] < 1e-9 * uppers[-1] or not np.isfinite(stats.gap_estimate):
@@ -160,7 +161,10 @@ def test_exact_steps_find_the_optimum_of_quasi_newton_steps(name: str, C: float,
         if duals._exact is not None:
             assert step == 1  # one call is enough for the usual tolerance
         found.append(
-            (duals.proved_value(C, 0.0), 0.5 * duals.w @ duals.w + C * risk.evaluate(duals.w).upper)
+            (
+                duals.proved_value(C, UpperBound(np.inf)),
+                0.5 * duals.w @ duals.w + C * risk.evaluate(duals.w).upper,
+            )
         )
     (lower, upper), (other_lower, other_upper) = found
     assert max(lower, other_lower) <= min(upper, other_upper)
@@ -208,6 +212,7 @@ def test_a_path_continues_on_the_line_through_its_last_solutions(name: str, exac
                 if gap <= 1e-6 * (duals.dual_estimate(C) + gap):
                     break
             F = 0.5 * duals.w @ duals.w + C * risk.evaluate(duals.w).upper
-            assert duals.proved_value(C, 0.0) <= F <= (1 + 2e-6) * duals.proved_value(C, 0.0)
+            lower = duals.proved_value(C, UpperBound(F))
+            assert lower <= F <= (1 + 2e-6) * lower
             steps[path] = steps.get(path, 0) + step
     assert exact or steps[True] < 0.8 * steps[False]

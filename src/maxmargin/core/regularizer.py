@@ -105,6 +105,10 @@ class SquaredNorm:
             return min(self.free_bound, self.free_near)
         return min(self.free_bound, self.free_near + self.free_growth * norm)
 
+    def near(self, upper: float) -> SquaredNorm:
+        """The same with the bound on the free coordinates that an attained value of F implies."""
+        return replace(self, free_bound=self.free_limit(upper)) if len(self.free) else self
+
     def radius(self, upper: float) -> float:
         """A bound on the norm of an optimal w, given an attained value of F."""
         norm = float(np.sqrt(2.0 * max(0.0, upper)))

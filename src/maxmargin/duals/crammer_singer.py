@@ -13,6 +13,7 @@ from maxmargin.compiled import class_dual
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.proofs import proved_multiple, scale_of
@@ -189,11 +190,11 @@ class ClassCoordinates:
         self._half_square = 0.5 * float(np.vdot(self._W, self._W))
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths = np.sqrt(self._compiled.square)
         return proved_multiple(
-            self.rows, C, self.C, SquaredNorm(), self._alpha, lengths, negligible
+            self.rows, C, self.C, SquaredNorm(), self._alpha, lengths, attained.negligible
         )
 
     def aggregate(self) -> Cut:

@@ -25,6 +25,7 @@ from maxmargin.compiled.row_dual import ALPHA, LABEL, SQUARE, take_from
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.stored_values import number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
@@ -195,13 +196,13 @@ class FreeCoordinates(BinaryCoordinates):
             self._kept[k] = max(0.0, self._kept[k] - abs(rest))
             self._reduced = np.append(self._reduced, k)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`: of the best multipliers at r = 0."""
         self.dual_value(C)
         lengths = np.sqrt(self._state[:, SQUARE])
         last = np.array([self.rows.dim - 1])
         norm = SquaredNorm(free=last, free_bound=self._bound / self.rows.intercept)
-        return proved_multiple(self.rows, C, self.C, norm, self._kept, lengths, negligible)
+        return proved_multiple(self.rows, C, self.C, norm, self._kept, lengths, attained.negligible)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut, which does not depend on the intercept."""

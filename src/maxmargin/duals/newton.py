@@ -24,7 +24,7 @@ import numpy as np
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, correction, gamma
+from maxmargin.core.rounding import Scale, UpperBound, correction, gamma
 from maxmargin.core.stored_values import count, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import row_lengths
@@ -68,7 +68,7 @@ class NewtonDuals(ABC):
         self._alpha: Array = np.zeros_like(self._m)
         self._combined: Array = np.zeros(rows.dim)  # Z' alpha
         self._linear = 0.0  # the multipliers' own contribution to D
-        self._lower = 0.0
+        self._lower, self._upper = 0.0, np.inf
         self._smallest, self._idle = np.inf, 0
 
     def _margins(self, w: Array) -> Array:
@@ -159,18 +159,17 @@ class NewtonDuals(ABC):
         self._idle = count(idle, "the steps without progress")
         self.dual_value(self.C)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths, alpha = self._lengths(), self.multipliers
+        omega = self.regularizer.near(attained.upper)
         if isinstance(self.terms, DualTerms):
-            return proved_multiple(
-                self.rows, C, self.C, self.regularizer, alpha, lengths, negligible
-            )
+            return proved_multiple(self.rows, C, self.C, omega, alpha, lengths, attained.negligible)
         value = self.dual_value(C)
         u, sizes, unit = self._combined, self._sizes(), gamma(len(alpha))
-        lost = dual_error(self.rows, self.regularizer, u, alpha, sizes, unit)
+        lost = dual_error(self.rows, omega, u, alpha, sizes, unit)
         lost *= max(1.0, C / self.C) ** 2
-        return value - correction(lost, negligible)
+        return value - correction(lost, attained.negligible)
 
     def aggregate(self) -> Cut:
         """The best multipliers as one cut."""
@@ -198,7 +197,8 @@ class NewtonDuals(ABC):
         so for the hinge, and for other losses because their conjugates are convex and zero at zero.
         """
         omega = self.regularizer
-        linear -= float(np.abs(combined[omega.free]).sum()) * omega.free_bound
+        limit = omega.free_limit(self._upper if C == self.C else np.inf)
+        linear -= float(np.abs(combined[omega.free]).sum()) * limit
         square = 2.0 * omega.value(combined)
         k = C / self.C
         if linear < k * square:
@@ -215,7 +215,7 @@ class NewtonDuals(ABC):
     def _forget(self, C: float, regularizer: SquaredNorm) -> None:
         """Change C: the multipliers are scaled with it, so they stay feasible."""
         self._alpha *= C / self.C
-        self.C, self._c = C, C * self._weight
+        self.C, self._c, self._upper = C, C * self._weight, np.inf
         self.regularizer = regularizer
         self._smallest, self._idle = np.inf, 0
 

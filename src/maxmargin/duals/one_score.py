@@ -20,7 +20,7 @@ import numpy as np
 from maxmargin.compiled import row_blocks, row_dual
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale
+from maxmargin.core.rounding import Scale, UpperBound
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import CSRDesign, DenseDesign
 from maxmargin.duals.dual_sums import DualSums
@@ -190,13 +190,11 @@ class BinaryCoordinates(DualSums):
         """X'coef, including the constant feature."""
         return self.rows.accumulate(coef)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         lengths = np.sqrt(self._state[:, row_dual.SQUARE])
-        alpha = self.multipliers
-        return proved_multiple(
-            self.rows, C, self.C, self._norm, alpha, lengths, negligible, self._accumulate
-        )
+        alpha, norm, least = self.multipliers, self._norm, attained.negligible
+        return proved_multiple(self.rows, C, self.C, norm, alpha, lengths, least, self._accumulate)
 
     def sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""

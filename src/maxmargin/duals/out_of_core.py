@@ -38,7 +38,7 @@ import numpy as np
 from maxmargin.core.contract.sweeps import Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, correction, gamma
+from maxmargin.core.rounding import Scale, UpperBound, correction, gamma
 from maxmargin.core.stored_values import floats, integers, number
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import DenseDesign, row_lengths
@@ -174,7 +174,7 @@ class StreamedRows:
         self._linear, self._curved = linear, curved
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self._sizes()
         t = C / self.C
@@ -182,7 +182,7 @@ class StreamedRows:
             radius(SquaredNorm(), self.w), gamma(sizes.terms) + self.rows.relative_error
         )
         lost *= max(t, t * t)
-        return value - correction(lost, negligible)
+        return value - correction(lost, attained.negligible)
 
     def _sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""

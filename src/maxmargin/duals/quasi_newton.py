@@ -32,6 +32,7 @@ import numpy.typing as npt
 from maxmargin.core.contract.sweeps import SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.stored_values import floats, number
 from maxmargin.core.vectors import Array
 from maxmargin.data.design import DenseDesign, DenseRows
@@ -355,9 +356,10 @@ class QuasiNewton:
             self._refine()
         return self._lower
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """The same minus a bound on the rounding error."""
-        return self._proof().proved(self.rows, self.regularizer, C, negligible)
+        omega = self.regularizer.near(attained.upper)
+        return self._proof().proved(self.rows, omega, C, attained.negligible)
 
     def aggregate(self) -> Cut:
         """The cut of the risk at the point with the best lower bound, in double precision."""

@@ -28,7 +28,7 @@ from maxmargin.compiled import row_dual
 from maxmargin.core.contract.sweeps import Blocks, SweepStats
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
-from maxmargin.core.rounding import Scale, correction, gamma
+from maxmargin.core.rounding import Scale, UpperBound, correction, gamma
 from maxmargin.core.vectors import Array
 from maxmargin.duals.loaded_rows import Runs, slice_of
 from maxmargin.duals.one_score import compiled_terms
@@ -164,14 +164,14 @@ class ShardCoordinates(BlockAscent):
         self._take(*self._reduce(BlockShard.block_sums))
         return self.dual_estimate(C)
 
-    def proved_value(self, C: float, negligible: float) -> float:
+    def proved_value(self, C: float, attained: UpperBound) -> float:
         """See :class:`maxmargin.core.RowDuals`."""
         value, sizes = self.dual_value(C), self.sizes()
         t = C / self.C
         lost = sizes.error(
             radius(self._norm, self._u), gamma(sizes.terms) + self.rows.relative_error
         )
-        return value - correction(lost * max(t, t * t), negligible)
+        return value - correction(lost * max(t, t * t), attained.negligible)
 
     def sizes(self) -> Scale:
         """The magnitudes of the terms of the dual value."""

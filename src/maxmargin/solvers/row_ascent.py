@@ -134,7 +134,7 @@ class RowsDual:
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The dual value, recomputed from the multipliers, minus a bound on rounding errors."""
-        return self.duals.proved_value(self.C, attained.negligible)
+        return self.duals.proved_value(self.C, attained)
 
     def point(self) -> Array:
         """The primal point of the multipliers."""
@@ -164,7 +164,7 @@ class ShardsDual:
 
     def value(self, regularizer: SquaredNorm, dim: int, attained: UpperBound) -> float:
         """The better one of the multipliers and the plane, minus bounds on rounding errors."""
-        value = self.duals.proved_value(self.C, attained.negligible)
+        value = self.duals.proved_value(self.C, attained)
         if self.plane is None:
             return value
         return max(value, self.plane.value(regularizer, dim, attained))

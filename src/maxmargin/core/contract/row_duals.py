@@ -16,6 +16,7 @@ from maxmargin.core.contract.sweeps import Blocks, Streaming, SweepStats
 from maxmargin.core.cut import Cut
 from maxmargin.core.engine import Engine
 from maxmargin.core.regularizer import SquaredNorm
+from maxmargin.core.rounding import UpperBound
 from maxmargin.core.vectors import Array
 
 
@@ -88,8 +89,8 @@ class RowDuals(Protocol):
     def dual_value(self, C: float) -> float:
         """The same with ``w`` recomputed from the multipliers, which also resets ``w``."""
 
-    def proved_value(self, C: float, negligible: float) -> float:
-        """The same minus a bound on the rounding error, unless that is negligible."""
+    def proved_value(self, C: float, attained: UpperBound) -> float:
+        """The same minus a bound on the rounding error, unless that is negligible for this objective."""
 
     def aggregate(self) -> Cut:
         """The multipliers as one cut of the risk; a bundle of this cut alone attains D(alpha)."""
