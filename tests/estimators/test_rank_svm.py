@@ -95,8 +95,7 @@ def test_sparse_and_float32_and_frames():
 def test_groups_through_searches():
     X, y, groups = data()
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = RankSVM().set_fit_request(groups=True).set_score_request(groups=True)
-        pipe = make_pipeline(StandardScaler(), ranker)
+        pipe = make_pipeline(StandardScaler(), RankSVM())
         search = GridSearchCV(pipe, {"ranksvm__C": [1e-4, 1e-2]}, cv=GroupKFold(3))
         search.fit(X, y, groups=groups)
         assert search.best_score_ > 0.9
@@ -118,12 +117,33 @@ def test_qid_is_another_name_of_groups():
     assert score == by_groups.score(X[shuffled], y[shuffled], names)
     with pytest.raises(ValueError, match="pass groups"):
         by_qid.score(X, y)
+    both = RankSVM(0.1).fit(X, y, groups // 2, qid=groups)
+    np.testing.assert_array_equal(both.coef_, contiguous.coef_)
+    with pytest.raises(ValueError, match="several groups"):
+        RankSVM().fit(X, y, np.arange(len(y)) % 3, qid=groups)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_search_scores_held_out_queries(both):
+    X, y, groups = data()
+    folds = groups // 2 if both else groups  # a splitter may keep several queries together
+    given = {"groups": folds, "qid": groups} if both else {"groups": folds}
     with sklearn.config_context(enable_metadata_routing=True):
-        ranker = RankSVM().set_fit_request(qid=True, groups=False)
-        ranker.set_score_request(qid=True, groups=False)
-        search = GridSearchCV(ranker, {"C": [1e-4, 1e-2]}, cv=GroupKFold(3))
-        search.fit(X, y, qid=groups, groups=groups)
-        assert search.best_score_ > 0.9
+        search = GridSearchCV(RankSVM(), {"C": [1e-4, 1e-2]}, cv=GroupKFold(3)).fit(X, y, **given)
+    for C, mean in zip([1e-4, 1e-2], search.cv_results_["mean_test_score"], strict=True):
+        own = [
+            RankSVM(C).fit(X[i], y[i], groups[i]).score(X[j], y[j], groups[j])
+            for i, j in GroupKFold(3).split(X, y, folds)
+        ]
+        assert mean == pytest.approx(np.mean(own))
+
+
+def test_a_search_without_routing_has_no_score_by_queries():
+    X, y, groups = data()
+    search = GridSearchCV(RankSVM(), {"C": [1e-2]}, cv=GroupKFold(3), refit=False)
+    with pytest.warns(UserWarning, match="enable_metadata_routing=True"):
+        search.fit(X, y, groups=groups, qid=groups)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
 
 
 def test_clone_pickle_and_warm_start():
@@ -212,7 +232,7 @@ def test_web_search():
 
 def test_missing_groups_in_a_search_give_a_warning():
     X, y, q = _three_levels()
-    with pytest.warns(UserWarning, match="set_fit_request"):
+    with pytest.warns(UserWarning, match="enable_metadata_routing"):
         GridSearchCV(RankSVM(), {"C": [1.0]}, cv=GroupKFold(3)).fit(X, y, groups=q)
 
 
@@ -234,7 +254,7 @@ def test_the_score_is_the_metric_of_the_loss(k):
     [
         ({"query_id": [0, 1]}, TypeError, "use qid"),
         ({"qid": [20, 40]}, ValueError, "sizes of queries"),
-        ({"qid": np.zeros(60), "groups": np.zeros(60)}, TypeError, "pass one of them"),
+        ({"qid": np.zeros(60), "groups": np.arange(60)}, ValueError, "several groups"),
         ({"group": [60]}, TypeError, "np.repeat"),
         ({"other": 1}, TypeError, "unexpected keyword argument 'other'$"),
         ({"groups": [20, 40]}, ValueError, "sizes of queries"),

@@ -29,9 +29,15 @@ class Queries:
 
 def groups_of(X: Any, groups: Any, qid: Any) -> Any:
     """The given queries, under one of two names, or those of a data set. (A data frame's column of that name
-    is a feature.)"""
+    is a feature.) If both are given, ``groups`` are those of a splitter, and contain whole queries."""
     if groups is not None and qid is not None:
-        raise TypeError("groups and qid both name the query of each sample: pass one of them.")
+        parts = check_groups(groups, len(qid)), check_groups(qid, len(qid))
+        if len(np.unique(np.column_stack(parts), axis=0)) > len(np.unique(parts[1])):
+            raise ValueError(
+                "groups and qid are given, but samples of one query (qid) are in several groups: a splitter "
+                "would separate them. Pass one of both, or groups of whole queries."
+            )
+        groups = None
     groups = qid if groups is None else groups
     return X.group if groups is None and isinstance(X, Dataset) else groups
 

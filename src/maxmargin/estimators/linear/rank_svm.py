@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,11 +53,13 @@ from maxmargin.estimators.weights import weigh
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import CuttingPlane
 
+_ROUTING = (
+    "scikit-learn passes them to the splitter only, and qid to fit only, unless metadata is routed: call "
+    "sklearn.set_config(enable_metadata_routing=True)."
+)
 _NOT_ROUTED = (
     "RankSVM was fitted in a search or a cross-validation without groups, so it compared all samples as if "
-    "they belonged to one query. scikit-learn passes groups to the splitter only, unless they are requested: "
-    "call sklearn.set_config(enable_metadata_routing=True), and use "
-    "RankSVM().set_fit_request(groups=True).set_score_request(groups=True)."
+    f"they belonged to one query. If there are groups: {_ROUTING}"
 )
 
 
@@ -182,6 +184,9 @@ class RankSVM(PathOfC, RegressorMixin, CertifiedEstimator):
     """
 
     _constraints = of_class(loss=one_of("pairs", "map", "ndcg"))
+    # what scikit-learn's metadata routing passes without set_fit_request and set_score_request
+    __metadata_request__fit: ClassVar = {"groups": True, "qid": True}
+    __metadata_request__score: ClassVar = {"groups": True, "qid": True}
 
     C: float = 1.0
     _: KW_ONLY
@@ -236,6 +241,8 @@ class RankSVM(PathOfC, RegressorMixin, CertifiedEstimator):
             Checkpoint of a fit with the same data and parameters, from which to continue.
         qid : array of shape (n_samples,), optional
             The same as ``groups``, by the name that XGBoost uses. Samples of a query need not be contiguous.
+            If both are given, as in a search with a splitter by groups, ``qid`` are the queries, and each
+            group must contain whole queries.
         **unknown : dict
             Not used; other names, such as ``group``, are an error that says what to use.
 
@@ -348,7 +355,7 @@ class RankSVM(PathOfC, RegressorMixin, CertifiedEstimator):
             the product of the weights of its samples; for "map" and "ndcg" a query by the weight of its
             samples.
         qid : array of shape (n_samples,), optional
-            The same as ``groups``.
+            The same as ``groups``; if both are given, the queries.
 
         Returns
         -------
@@ -366,6 +373,7 @@ class RankSVM(PathOfC, RegressorMixin, CertifiedEstimator):
                 f"the ranker was fitted on {self.n_queries_} queries, and scores of different queries cannot "
                 "be compared: pass groups, the query of each sample. (If all samples belong to one query: "
                 "groups=np.zeros(len(y)).)"
+                + (f" In a search, {_ROUTING}" if called_by("sklearn.model_selection") else "")
             )
         weight = check_sample_weight(
             sample_weight, target, dtype=np.float64, ensure_non_negative=True
