@@ -1,4 +1,5 @@
-"""Random problems for KernelSVR and OneClassSVM, checked with kernel values in long double."""
+"""Random problems for KernelSVR, also of quantiles, and OneClassSVM, checked with kernel values in long
+double."""
 
 from __future__ import annotations
 
@@ -63,6 +64,10 @@ def draw(rng: np.random.Generator) -> Case:
         "more": str(rng.choice(["", "n_jobs", "saved"], p=[0.7, 0.15, 0.15])),
     }
     kind = "svr" if regression else "one-class"
+    if regression and draws.maybe(rng, 0.4):
+        kind, q = "quantile", float(rng.choice([0.5, 0.1, 0.9, 0.999, rng.uniform(0.01, 0.99)]))
+        del params["epsilon"]
+        params |= {"loss": "quantile", "quantile": q}
     return Case(NAME, f"{kind} {kernel} {'tame' if tame else 'wild'}", 0, data)
 
 
@@ -105,12 +110,15 @@ def _check(case: Case, fit: checks.Fit) -> list[Finding]:
     weight = np.ones(n) if data["sample_weight"] is None else np.array(data["sample_weight"])
     C, noise_of_scaling = params.get("C"), 0.0
     if data["regression"]:
+        up = down = LD(C) * weight.astype(LD)
+        if "quantile" in params:
+            up, down = LD(params["quantile"]) * up, (1 - LD(params["quantile"])) * down
         problem = ScoreProblem(
             K,
             np.array(data["y"], dtype=LD),
-            np.full(n, LD(params["epsilon"])),
-            LD(C) * weight.astype(LD),
-            LD(C) * weight.astype(LD),
+            np.full(n, LD(params.get("epsilon", 0.0))),
+            up,
+            down,
             params.get("fit_intercept", True),
         )
         b, unit = LD(model.intercept_[0]), LD(1)
@@ -165,5 +173,7 @@ def reproduce(case: Case) -> str:
 def smaller(case: Case) -> Iterator[Case]:
     """Fewer samples, parameters and digits."""
     yield from draws.fewer_examples(case, ("X", "y", "sample_weight"))
-    yield from draws.fewer_options(case, keep=("C", "kernel", "method", "epsilon", "nu"))
+    yield from draws.fewer_options(
+        case, keep=("C", "kernel", "method", "epsilon", "loss", "quantile", "nu")
+    )
     yield from draws.simpler_numbers(case)
