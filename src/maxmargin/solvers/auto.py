@@ -162,6 +162,15 @@ def plan(problem: Problem) -> list[Phase]:
     return [Phase("coordinate", forever)]
 
 
+def rows_first(problem: Problem, phases: list[Phase]) -> list[Phase]:
+    """The methods that have dual variables of rows, the last one without a budget, and then planes."""
+    found = [p for p in phases if p.method not in ("cutting planes", "sampled newton")]
+    if not found:
+        found = [Phase("newton" if "newton" in problem.methods else "stream", 0.0)]
+    found[-1] = replace(found[-1], budget=float("inf"))
+    return [*found, Phase("cutting planes", float("inf"))]
+
+
 def in_blocks(problem: Problem, phases: list[Phase]) -> list[Phase]:
     """The same methods, over blocks of rows where several workers would gain time.
 
@@ -227,6 +236,8 @@ class Auto:
         Whether more than one worker was asked for, so that blocks of rows may be visited at the same time.
     remote : bool, default False
         Whether the workers are other processes. Then rows that are not in memory are not read by this one.
+    rows : bool, default False
+        Whether the dual variables of rows are asked for, so that methods without them come last.
 
     Examples
     --------
@@ -241,12 +252,15 @@ class Auto:
     # not shown: a checkpoint names the solver, and a fit may be continued with another number of workers
     several: bool = field(default=False, repr=False)
     remote: bool = field(default=False, repr=False)
+    rows: bool = field(default=False, repr=False)
     needs: ClassVar[Needs] = Needs()
 
     def run(self, session: Session) -> None:
         """Run the methods one after the other."""
         phases = plan(session.problem)
-        if self.remote and phases[0].method == "stream":
+        if self.rows:
+            phases = rows_first(session.problem, phases)
+        elif self.remote and phases[0].method == "stream":
             phases = [Phase("cutting planes", float("inf"))]
         _run(in_blocks(session.problem, phases) if self.several else phases, session)
 

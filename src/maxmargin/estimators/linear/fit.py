@@ -11,16 +11,14 @@ import numpy as np
 from maxmargin.core.engine import Engine
 from maxmargin.core.result import SolveResult, Start
 from maxmargin.core.stopping import ProvenPredictions
-from maxmargin.core.user_warnings import warn_user
 from maxmargin.core.vectors import Array, IntArray
 from maxmargin.data.design import Design, compact
-from maxmargin.duals.free_intercept import FreeCoordinates
 from maxmargin.estimators.base import CertifiedEstimator, Solved
 from maxmargin.estimators.checkpoint import FitCheckpoint
+from maxmargin.estimators.linear.kept_duals import coefficients, require_duals
 from maxmargin.estimators.linear.problem import LinearModel
 from maxmargin.estimators.linear.proven import ProvenRounds, prove
 from maxmargin.estimators.linear.refit import StoredBundles, bundles_for, grow, keep_planes
-from maxmargin.estimators.weights import given_weight_parameters
 from maxmargin.losses import ScoreLoss
 from maxmargin.risks import ScoreRisk
 from maxmargin.solvers import Auto, CuttingPlane
@@ -43,6 +41,7 @@ class LinearFit(CertifiedEstimator):
     _same_as_auto: ClassVar[tuple[str, ...]] = ()
 
     solver: Any
+    keep_duals: bool
     coef_: Array
     dual_coef_: Array
     support_: IntArray
@@ -63,14 +62,8 @@ class LinearFit(CertifiedEstimator):
         ``grown``: a data set that contains all labels and weights, and may be the one of an earlier fit
         with more rows. ``rounds``: those of the rule ProvenPredictions, of which this is not the first.
         """
-        if getattr(self, "keep_duals", False) and (
-            model.loss.n_outputs() is not None or given_weight_parameters(self)
-        ):
-            raise ValueError(
-                "keep_duals=True requires one score per problem (multi_class='ovr'), without prior=, fixed=, "
-                "nonnegative= and nonpositive=."
-            )
-        self.__dict__.pop("_streams", None)  # of partial_fit, which this fit ends
+        for name in ("_streams", "dual_coef_", "support_"):  # of partial_fit, or of the last fit
+            self.__dict__.pop(name, None)
         # removed, because they are changed in place and are invalid if this fit fails
         planes = self.__dict__.pop("_planes", None)
         if last is not None:
@@ -97,6 +90,8 @@ class LinearFit(CertifiedEstimator):
                 risk = weights.risk(problem(engine=engine))
                 start: Start | SolveResult | None
                 solver = self._automatic(engine) if self._is_automatic else self.solver
+                if self.keep_duals:
+                    require_duals(risk, weights.norm, solver)
                 if model.constant is not None:
                     # it begins with the start, which is optimal
                     start, solver = Start(model.constant), CuttingPlane()
@@ -124,15 +119,19 @@ class LinearFit(CertifiedEstimator):
         if rounds is not None and rounds.go_on(results.elapsed):
             before = LinearFits(design, results)
             return self._train(model, design, data, before, grown, keeping, rounds)
-        for name in ("dual_coef_", "support_"):
-            self.__dict__.pop(name, None)
-        if getattr(self, "keep_duals", False):
-            self.dual_coef_ = np.array([_coefficients(model, k, r) for k, r in enumerate(results)])
-            self.support_ = np.flatnonzero(self.dual_coef_.any(axis=0))
+        if self.keep_duals:
+            parts = zip(model.targets, results, model.weights, strict=True)
+            kept = [coefficients(model.loss, y, r, self.C, own.norm) for y, r, own in parts]
+            self._keep_duals(np.concatenate(kept))
         if self.warm_start:
             self._multipliers = [_multipliers(result) for result in results]
             self._planes = keep_planes(self, grown, results)
         return LinearFits(design, results)
+
+    def _keep_duals(self, coefficients: Array) -> None:
+        """Set the attributes of ``keep_duals=True``."""
+        self.dual_coef_ = coefficients
+        self.support_ = np.flatnonzero(coefficients.any(axis=0))
 
     @property
     def _is_automatic(self) -> bool:
@@ -143,7 +142,7 @@ class LinearFit(CertifiedEstimator):
         """The automatic choice. It depends on whether several threads were asked for, and not on how many
         there are, so that results do not depend on the machine."""
         several = self.engine in (None, "threads") and self.n_jobs not in (None, 1)
-        return Auto(several, remote=not engine.durable)
+        return Auto(several, remote=not engine.durable, rows=self.keep_duals)
 
     def _start(
         self,
@@ -181,27 +180,6 @@ def by_columns(loss: ScoreLoss) -> bool:
     """Whether the method for a loss takes products with many columns: these are fast for dense rows, also of
     zeros."""
     return loss.column_terms() is not None and (loss.n_outputs() or 1) >= 3
-
-
-def _coefficients(model: LinearModel, k: int, result: SolveResult) -> Array:
-    """The coefficients of the samples in the weights of the best dual point."""
-    if not result.duals:
-        raise ValueError(
-            "keep_duals=True: the fit ended with cutting planes, which have no dual variables of samples. "
-            "Use solver=DualCoordinate() or solver=Newton()."
-        )
-    name, duals = max(result.duals.items(), key=lambda item: item[1].dual_estimate(item[1].C))
-    proved = duals.dual_value(duals.C)
-    if proved < result.lower_bound - 1e-3 * abs(result.objective):
-        warn_user(
-            f"keep_duals=True: the dual variables of samples prove the lower bound {proved:.6g}; the better "
-            f"one, {result.lower_bound:.6g}, is of cutting planes. Use solver=Newton() instead."
-        )
-    best = duals.balanced if isinstance(duals, FreeCoordinates) else duals.multipliers
-    out: Array = np.array(best)
-    if model.loss.label_kind == "sign" and name != "quasi-newton":
-        out *= np.asarray(model.targets[k][:])
-    return out
 
 
 def _multipliers(result: SolveResult) -> tuple[str, float, Array | None]:

@@ -109,6 +109,9 @@ class LogisticRegression(ProvenClasses, Probabilities, LinearFit):
     engine : {"threads", "processes", "ray", "ray://host:port"} or engine object, default "threads"
         What the workers are; see :mod:`maxmargin.engines`. A solver gives bit-identical results on all
         engines. The fit does not close an engine object.
+    keep_duals : bool, default False
+        Whether to keep the dual variables of the samples, as ``dual_coef_``, with which
+        :func:`maxmargin.testing.verify_certificate` recomputes the lower bound. They are not saved.
     callbacks : list of callables, optional
         Called with the record of every iteration. The fit stops if one of them returns True. See the user
         guide, "Watching a fit".
@@ -130,6 +133,11 @@ class LogisticRegression(ProvenClasses, Probabilities, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if ``X`` had names.
+    dual_coef_ : array of shape (1, n_samples) or (n_classes, n_samples)
+        With ``keep_duals=True``: coefficients of the samples in the weights of the dual solution, one row for
+        each row of ``coef_``.
+    support_ : array
+        With ``keep_duals=True``: indices of the samples with a nonzero coefficient.
     objective_ : float
         Objective at the returned weights: an upper bound of the optimum.
     lower_bound_ : float
@@ -196,6 +204,7 @@ class LogisticRegression(ProvenClasses, Probabilities, LinearFit):
     nonpositive: Which = None
     max_seconds: float | None = None
     engine: Workers = "threads"
+    keep_duals: bool = False
     callbacks: Callbacks = None
     checkpoint: Resumable = None
 

@@ -32,6 +32,7 @@ from maxmargin.estimators.constraints import (
     one_of,
 )
 from maxmargin.estimators.linear.fit import LinearFit
+from maxmargin.estimators.linear.kept_duals import coefficients, require_duals
 from maxmargin.estimators.linear.probabilities import Probabilities, logistic_only
 from maxmargin.estimators.linear.problem import (
     LOSSES,
@@ -212,6 +213,9 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
         engines. The fit does not close an engine object.
     warm_start : bool, default False
         Whether to start from the solution of the previous fit. Its weights are reused.
+    keep_duals : bool, default False
+        Whether to keep the dual variables of the samples, as ``dual_coef_``, with which
+        :func:`maxmargin.testing.verify_certificate` recomputes the lower bound. They are not saved.
     random_state : int, Generator, RandomState or None, default 0
         Seed of the random number generator. Fits with the same seed are bit-identical. From a generator of
         NumPy, every fit draws another seed.
@@ -237,6 +241,11 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
         Number of features.
     feature_names_in_ : array
         Names of the features, if ``X`` had names.
+    dual_coef_ : array of shape (n_classes - 1, n_samples)
+        With ``keep_duals=True``: coefficients of the samples in the weights of the dual solution, one row for
+        each threshold; the weights are the sum over rows.
+    support_ : array
+        With ``keep_duals=True``: indices of the samples with a nonzero coefficient.
     objective_ : float
         Objective at the returned weights: an upper bound of the optimum.
     lower_bound_ : float
@@ -290,6 +299,7 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
     n_jobs: int | None = None
     engine: Workers = "threads"
     warm_start: bool = False
+    keep_duals: bool = False
     random_state: Seed = 0
     callbacks: Callbacks = None
     verbose: int = 0
@@ -325,6 +335,8 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
             The estimator itself.
         """
         keeping = FitCheckpoint(self, resume_from, X=X, y=y, sample_weight=sample_weight)
+        for name in ("dual_coef_", "support_"):
+            self.__dict__.pop(name, None)
         data = training(self, X, y, sample_weight)
         classes = classes_of(data, X)
         self.classes_ = classes.names
@@ -340,8 +352,11 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
         with self._workers() as engine:
             solver: Any = self._automatic(engine) if self._is_automatic else self.solver
             loss = LOSSES[self.loss]()
+            risk = ScoreRisk(rows.stored(), signs, loss, sample_weight=weights, engine=engine)
+            if self.keep_duals:
+                require_duals(risk, norm, solver)
             result = self._minimize(
-                ScoreRisk(rows.stored(), signs, loss, sample_weight=weights, engine=engine),
+                risk,
                 solver,
                 regularizer=norm,
                 start=start,
@@ -352,6 +367,11 @@ class OrdinalSVC(OrdinalDecision, LinearFit):
                 returned=partial(_sorted, data.n_features) if self.thresholds == "all" else None,
             )
         self.__dict__.update(self._parts(result.w))
+        if self.keep_duals:
+            kept = np.zeros((len(self.thresholds_), data.n))
+            samples, thresholds = rows.rows(0, rows.shape[0])
+            kept[thresholds, samples] = coefficients(loss, signs, result, self.C, norm)[0]
+            self._keep_duals(kept)
         return self
 
     def _problem(
