@@ -14,6 +14,11 @@ steps are taken it is known in the type of the rows, and correct up to rounding.
 returns is computed in double precision (:mod:`maxmargin.duals.tangent`), and the rounding errors of that are
 subtracted.
 
+An unpenalized intercept b costs a bound |dF/db| times the largest possible |b|, which is small only long after
+the minimum is known well enough. So when the rest of the gap allows to end, Newton steps in the intercepts
+alone make dF/db nearly zero; the last one is in double precision. In the metric, they stand for the scores of
+the mean row, which makes them independent of W, on average.
+
 For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once, or
 Newton steps instead, where :mod:`maxmargin.duals.exact_steps` says so.
 
@@ -58,6 +63,8 @@ PATIENCE = 5
 #: entries of all scores and rows up to which several steps are taken at once, how many, and the relative gap
 #: below which it is one
 FEW, AT_ONCE, NEAR = 2**17, 3, 3e-3
+#: Newton steps in the intercepts alone
+NEWTON = 2
 #: how much further than the last step in log C the next point of a path is extrapolated
 LONGEST = 1.5
 #: the relative gap at which Newton steps end, and how much less it is in the next call
@@ -104,6 +111,12 @@ class QuasiNewton:
         few = rows.n * (self._penalty.shape[1] + self._K) <= FEW
         self._at_once = AT_ONCE if few else 1
         self._spectrum: tuple[Weights, Weights] | None = None
+        #: the mean row over the entry of the intercepts, if they are not penalized
+        self._mean: Weights | None = None
+        last = not self._penalty[:, self._d :].any() and self._penalty[:, : self._d].all()
+        self._free = rows.intercept != 0.0 and last
+        #: the gap at which the fit ends, and the one without the part of the intercepts at the last attempt
+        self.goal, self._tried = 0.0, np.inf
         self._tangent: Tangent | None = None
         #: the solution at the last C of a path, and this C
         self._before: tuple[float, Weights] | None = None
@@ -135,7 +148,7 @@ class QuasiNewton:
     def _begin(self) -> None:
         """Forget all bounds, and compute those of W, unless Newton steps from there come first."""
         self._best, self._lower, self._tangent = self._W, 0.0, None
-        self._upper = np.inf
+        self._upper = self._tried = np.inf
         if self._exact is None:
             self._evaluate()
 
@@ -173,9 +186,9 @@ class QuasiNewton:
 
     # -- passes over the rows ------------------------------------------------------------------------------
 
-    def _blocks(self, spans: list[tuple[int, int]]) -> Iterator[Block]:
+    def _blocks(self, spans: list[tuple[int, int]], kind: Any) -> Iterator[Block]:
         """Rows, labels, weights times C, and offsets of one block after the other."""
-        rows, kind = self.rows, self._type
+        rows = self.rows
         scratch = np.empty((self._height, self._d), kind)
         for lo, hi in spans:
             y, c = np.asarray(rows.y[lo:hi]), self.C * rows.weight[lo:hi]
@@ -214,7 +227,7 @@ class QuasiNewton:
     def _sum(self, W: Weights, spans: list[tuple[int, int]]) -> tuple[float, Weights, Weights]:
         d, total = self._d, 0.0
         G, h = np.zeros_like(W), np.zeros(self._K)
-        for X, y, c, offset in self._blocks(spans):
+        for X, y, c, offset in self._blocks(spans, self._type):
             s = self._scores(X, W, offset)
             loss, curved = self._terms.fill(s, y, c)
             total += loss
@@ -225,7 +238,8 @@ class QuasiNewton:
         return total, G, h
 
     def _eigen(self) -> tuple[Weights, Weights]:
-        """Eigenvalues and eigenvectors of the weighted mean of x x', over some rows if there are many."""
+        """Eigenvalues and eigenvectors of the weighted mean of x x', over some rows if there are many; around
+        the mean row if intercepts are not penalized."""
         if self._spectrum is None:
             rows, kind = self.rows, self._type
             here = np.concatenate([np.arange(lo, hi) for lo, hi in rows.ranges])
@@ -235,6 +249,10 @@ class QuasiNewton:
             X[:, self._d :] = rows.intercept
             c = np.asarray(rows.weight[:])[here]
             c = (c / max(float(c.sum()), 1e-300)).astype(kind)
+            if self._free:
+                X = X[:, : self._d]
+                self._mean = c @ X / kind.type(rows.intercept)
+                X -= c @ X
             lengths, vectors = np.linalg.eigh((X * c[:, None]).T @ X)
             self._spectrum = np.maximum(lengths, 0.0), vectors
         return self._spectrum
@@ -254,6 +272,8 @@ class QuasiNewton:
                 moved = self._step()
                 if not moved or self._upper - self._lower < NEAR * self._upper:
                     break
+            if self._free and self._upper - self._lower > self.goal:
+                self._free_intercepts()
         self._idle = 0 if self._upper < before else self._idle + 1
         noise = NOISE * abs(self._upper) if single else 0.0
         gap, stuck = self._upper - self._lower, not moved or self._idle >= PATIENCE
@@ -262,6 +282,43 @@ class QuasiNewton:
             gap, noise, stuck = self._upper - self._lower, 0.0, False
         return SweepStats(self.n_examples, float("inf") if stuck else gap + noise, 0)
 
+    def _free_intercepts(self) -> None:
+        """Minimize over the intercepts alone, and prove a bound, if the rest of the gap allows to end."""
+        self._eigen()
+        rest = self._G[:, : self._d] - self._G[:, self._d :] * self._mean
+        gap = 0.5 * float(np.vdot(rest, rest))
+        if gap > min(self.goal, 0.5 * self._tried):
+            return
+        self._tried, W, F = gap, self._W, self._upper
+        for _ in range(NEWTON):
+            self._W = self._newton(self._W)
+        self._evaluate()
+        if not self._upper <= F + NOISE * abs(F):
+            self._W = W
+            self._evaluate()
+            return
+        inside = self._P * self._G
+        if 0.5 * float(np.vdot(inside, inside)) <= self.goal:
+            self._best, self._tangent = self._W, None
+            self._lower = max(self._lower, self._proof().value(self.regularizer, self.C))
+
+    def _newton(self, W: Weights) -> Weights:
+        """W after a Newton step in the intercepts alone, in its type; a pass without the gradient of W."""
+        K, r = self._K, np.zeros(self._K)
+        H = np.zeros((K, K))
+        for X, y, c, offset in self._blocks(self._spans, W.dtype):
+            s = self._scores(X, W, offset)
+            _, h = self._terms.fill(s, y, c)
+            r += s.sum(axis=1)
+            H += self._terms.second(s, y, c, h)
+        size = max(float(np.trace(H)) / K, 1e-300)
+        H.flat[:: K + 1] += 1e-9 * size
+        if self._terms.shift_invariant:
+            H += size / K
+        W = W.copy()
+        W[:, self._d] -= np.linalg.solve(H, r / self.rows.intercept)
+        return W
+
     def _refine(self) -> None:
         """Go on in double precision."""
         self._type = np.dtype(np.float64)
@@ -269,6 +326,7 @@ class QuasiNewton:
         if self._spectrum is not None:
             values, vectors = self._spectrum
             self._spectrum = values.astype(self._type), vectors.astype(self._type)
+            self._mean = None if self._mean is None else self._mean.astype(self._type)
         self._idle, self._lower = 0, 0.0
         self._cast(self._W)
         self._evaluate()
@@ -277,10 +335,16 @@ class QuasiNewton:
         """The L-BFGS step, to be subtracted."""
         values, U = self._eigen()
         D = 1.0 / (1.0 + self._h[:, None] * values)
-        D = D.astype(self._type)
+        h = np.maximum(self._h, 1e-9 * self._h.max()).astype(self._type)
+        D, mean, d = D.astype(self._type), self._mean, self._d
 
         def metric(A: Weights) -> Weights:
-            out: Weights = ((A @ U) * D) @ U.T
+            out = np.empty_like(A)
+            if mean is None:
+                np.matmul((A @ U) * D, U.T, out=out)
+            else:  # the intercepts of rows around their mean, and back
+                out[:, :d] = (((A[:, :d] - A[:, d:] * mean) @ U) * D) @ U.T
+                out[:, d] = A[:, d] / (self.rows.intercept**2 * h) - out[:, :d] @ mean
             return out - out.mean(axis=0) if self._terms.shift_invariant else out
 
         V, steps = self._G.copy(), []
@@ -371,8 +435,10 @@ class QuasiNewton:
         return self._tangent
 
     def _tangent_at(self, W: Weights) -> Tangent:
-        W = np.ascontiguousarray(W.T, dtype=np.float64)
-        return Tangent.at(self.rows, W, self._height)
+        W = W.astype(np.float64)
+        if self._free and self._exact is None:
+            W = self._newton(W)
+        return Tangent.at(self.rows, np.ascontiguousarray(W.T), self._height)
 
     # -- other points --------------------------------------------------------------------------------------
 

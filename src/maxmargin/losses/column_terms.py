@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 #: scores and slopes in the type of the data
 Scores = npt.NDArray[Any]
+#: divides the weights of samples, which may be zero
+TINY = 1e-30
 
 
 class ColumnTerms(ABC):
@@ -28,6 +30,11 @@ class ColumnTerms(ABC):
     def fill(self, s: Scores, y: Scores, c: Scores) -> tuple[float, Scores]:
         """Replace the scores by the slopes; return the loss, and for each row of ``s`` the sum over the
         samples of c times the second derivative with respect to that score."""
+
+    def second(self, s: Scores, y: Scores, c: Scores, h: Scores) -> Scores:
+        """The sum over the samples of c times the second derivatives with respect to two scores, from the
+        slopes and the sums that :meth:`fill` has left."""
+        return np.diag(h)
 
 
 class SoftmaxTerms(ColumnTerms):
@@ -48,6 +55,12 @@ class SoftmaxTerms(ColumnTerms):
         s[y, here] -= 1.0
         s *= c
         return loss, curved
+
+    def second(self, s: Scores, y: Scores, c: Scores, h: Scores) -> Scores:
+        s = s.copy()
+        s[y, np.arange(len(y))] += c  # c p
+        out: Scores = np.diag(s.sum(axis=1)) - (s / np.maximum(c, TINY)) @ s.T
+        return out
 
 
 class LogisticTerms(ColumnTerms):

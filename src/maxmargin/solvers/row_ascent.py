@@ -344,7 +344,7 @@ class _Stage:
             state.candidate = self.dual.point
             if several is not None:
                 upper = min(self.upper, self.C * session.problem.n_examples)
-                several.goal = self._allowed(upper) / progress.ratio
+                several.goal = self._allowed(upper) / self._ratio
             stats = session.improve(duals, int(rng.integers(2**63)))
             progress.visited += stats.oracle_calls / duals.n_examples + overhead
             self.unchecked += 1
@@ -371,7 +371,7 @@ class _Stage:
         state, method, duals = self.session.state, self.method, self.dual.duals
         passes, stuck = self.unchecked / duals.n_steps, not np.isfinite(estimate)
         known = self.final and method.name == "newton"  # F(w) = lower + gap
-        expected = estimate if method.name == "quasi-newton" else self.progress.ratio * estimate
+        expected = self._ratio * estimate
         if known:
             expected = min(estimate, state.upper - self.lower)
         allowed = self._allowed(min(self.upper, self.lower + estimate))
@@ -406,6 +406,11 @@ class _Stage:
     def _once(self) -> bool:
         streaming = self.method.streaming
         return streaming is not None and streaming.schedule == "one_pass"
+
+    @property
+    def _ratio(self) -> float:
+        """The true gap over its estimate."""
+        return 1.0 if self.method.name == "quasi-newton" else self.progress.ratio
 
     def _allowed(self, upper: float) -> float:
         """The gap at which the stage ends."""
