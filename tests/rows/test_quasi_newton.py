@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,26 @@ def test_float32_reaches_tolerances_beyond_its_own_precision() -> None:
         svc = LinearSVC(C=1.0, loss=loss, multi_class=TOGETHER[loss], tol=1e-10).fit(X, y)
         assert svc.converged_
         assert svc.history_[-1]["method"] == "quasi-newton"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_free_intercepts_cost_few_steps(dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    n, d, K = 6000, 60, 20
+    y = rng.integers(0, K, n)
+    X = 0.5 * rng.normal(size=(K, d))[y] + rng.normal(size=(n, d)) / np.sqrt(np.arange(1, d + 1))
+    X = (X + rng.normal(size=d)).astype(dtype)
+    make = partial(LinearSVC, loss="logistic", multi_class="multinomial", C=0.1)
+    free = make(penalize_intercept=False).fit(X, y)
+    assert free.converged_
+    assert free.history_[-1]["method"] == "quasi-newton"
+    assert free.n_iter_ <= 1.5 * make().fit(X, y).n_iter_
+    near = make(penalize_intercept=False, tol=1e-7).fit(X, y)
+    assert near.converged_
+    assert near.n_iter_ <= 3 * free.n_iter_
+    assert free.lower_bound_ <= near.objective_
+    assert near.lower_bound_ <= free.objective_
+    assert abs(free.intercept_.mean()) <= 1e-14 * abs(free.intercept_).max()
 
 
 def test_rows_are_not_copied_and_scores_not_kept() -> None:

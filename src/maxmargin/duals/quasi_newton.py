@@ -63,8 +63,8 @@ PATIENCE = 5
 #: entries of all scores and rows up to which several steps are taken at once, how many, and the relative gap
 #: below which it is one
 FEW, AT_ONCE, NEAR = 2**17, 3, 3e-3
-#: Newton steps in the intercepts alone
-NEWTON = 2
+#: the part of the allowed gap that the weights may have before the intercepts are minimized alone
+SURE = 0.6
 #: how much further than the last step in log C the next point of a path is extrapolated
 LONGEST = 1.5
 #: the relative gap at which Newton steps end, and how much less it is in the next call
@@ -115,8 +115,8 @@ class QuasiNewton:
         self._mean: Weights | None = None
         last = not self._penalty[:, self._d :].any() and self._penalty[:, : self._d].all()
         self._free = rows.intercept != 0.0 and last
-        #: the gap at which the fit ends, and the one without the part of the intercepts at the last attempt
-        self.goal, self._tried = 0.0, np.inf
+        #: the gap at which the fit ends
+        self.goal = 0.0
         self._tangent: Tangent | None = None
         #: the solution at the last C of a path, and this C
         self._before: tuple[float, Weights] | None = None
@@ -130,8 +130,11 @@ class QuasiNewton:
 
     @property
     def w(self) -> Array:
-        """The point."""
-        return self._W.T.astype(np.float64).ravel()
+        """The point. A common part of free intercepts, which is arbitrary, is removed."""
+        W = self._W.T.astype(np.float64)
+        if self._free and self._terms.shift_invariant:
+            W[-1] -= W[-1].mean()
+        return W.ravel()
 
     @property
     def easy_C(self) -> float:
@@ -148,7 +151,7 @@ class QuasiNewton:
     def _begin(self) -> None:
         """Forget all bounds, and compute those of W, unless Newton steps from there come first."""
         self._best, self._lower, self._tangent = self._W, 0.0, None
-        self._upper = self._tried = np.inf
+        self._upper = np.inf
         if self._exact is None:
             self._evaluate()
 
@@ -286,12 +289,10 @@ class QuasiNewton:
         """Minimize over the intercepts alone, and prove a bound, if the rest of the gap allows to end."""
         self._eigen()
         rest = self._G[:, : self._d] - self._G[:, self._d :] * self._mean
-        gap = 0.5 * float(np.vdot(rest, rest))
-        if gap > min(self.goal, 0.5 * self._tried):
+        if 0.5 * float(np.vdot(rest, rest)) > SURE * self.goal:
             return
-        self._tried, W, F = gap, self._W, self._upper
-        for _ in range(NEWTON):
-            self._W = self._newton(self._W)
+        W, F = self._W, self._upper
+        self._W = self._newton(W)
         self._evaluate()
         if not self._upper <= F + NOISE * abs(F):
             self._W = W
@@ -299,8 +300,11 @@ class QuasiNewton:
             return
         inside = self._P * self._G
         if 0.5 * float(np.vdot(inside, inside)) <= self.goal:
-            self._best, self._tangent = self._W, None
-            self._lower = max(self._lower, self._proof().value(self.regularizer, self.C))
+            before = self._best, self._lower, self._tangent
+            self._best, self._tangent = self._newton(self._W), None
+            self._lower = self._proof().value(self.regularizer, self.C)
+            if self._upper - self._lower > self.goal:
+                self._best, self._lower, self._tangent = before
 
     def _newton(self, W: Weights) -> Weights:
         """W after a Newton step in the intercepts alone, in its type; a pass without the gradient of W."""

@@ -168,8 +168,9 @@ class CertifiedEstimator(CallbackSupportMixin, NamedParameters):
                 checkpoint=None if keeping is None else keeping.recorder,
                 resume_from=None if keeping is None else keeping.part(len(after)),
             )
-        if returned is not None:
-            result = at_point(result, risk, regularizer, self.C, stopping, returned(result.w))
+        w = result.w if returned is None else returned(result.w)
+        if w is not result.w:
+            result = at_point(result, risk, regularizer, self.C, stopping, w)
         if self._keeps_parts:
             self._keep([*after, result])
         return result

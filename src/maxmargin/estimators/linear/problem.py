@@ -36,6 +36,8 @@ LOSSES: dict[str, type[ScoreLoss]] = {
     "logistic": Logistic,
 }
 KINDS = ("crammer_singer", "multinomial", "ovr")
+#: a common part of intercepts that is rounding
+COMMON = 1e-15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,9 +120,12 @@ def _differing(w: Array) -> Array:
 
 
 def _centered(columns: int, w: Array) -> Array:
-    """The weights with intercepts whose sum is zero."""
+    """The weights with intercepts whose sum is zero, up to rounding."""
+    common = w[-columns:].mean()
+    if abs(common) <= COMMON * np.abs(w[-columns:]).max():
+        return w
     w = w.copy()
-    w[-columns:] -= w[-columns:].mean()
+    w[-columns:] -= common
     return w
 
 
