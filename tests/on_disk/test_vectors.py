@@ -102,8 +102,7 @@ def test_tables_of_others(tmp_path):
         except ImportError:
             continue
         if name == "datasets":
-            rows = module.Dataset(module.table.InMemoryTable(table))
-            source = rows.with_format("arrow").iter(128)
+            source = module.Dataset(module.table.InMemoryTable(table))
         elif name == "lance":
             source = module.write_dataset(table, str(tmp_path / "t.lance"))
         else:
@@ -114,3 +113,9 @@ def test_tables_of_others(tmp_path):
         made += 1
     if not made:
         pytest.skip("none of datasets, lance, and polars is installed")
+
+
+@pytest.mark.parametrize("source", [[{"vector": [1.0], "y": 0}], 3, "table"])
+def test_what_is_no_table_is_refused(source):
+    with pytest.raises(TypeError, match="needs tables of Arrow"):
+        next(data.read_arrow(source, label="y"))

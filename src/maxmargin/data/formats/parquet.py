@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,9 +110,8 @@ def read_arrow(
     Parameters
     ----------
     source : table, reader, or iterable of them
-        A table, a data set, or a reader of pyarrow; a data set of Lance; a frame of polars, or anything else
-        with ``__arrow_c_stream__``; or an iterable of tables, such as
-        ``rows.with_format("arrow").iter(10_000)`` of a data set of Hugging Face.
+        A table, a data set, or a reader of pyarrow; a data set of Lance or Hugging Face; a frame of polars,
+        or anything else with ``__arrow_c_stream__``; or an iterable of tables.
     label : str or None
         The column of labels: numbers or strings. None if there are no labels.
     weight, group : str, default=None
@@ -156,6 +155,13 @@ def _record_batches(source: Any) -> Iterator[Any]:
         yield from source.to_batches()
     elif hasattr(source, "__arrow_c_stream__"):
         yield from pa.RecordBatchReader.from_stream(source)
+    elif hasattr(source, "with_format"):  # of Hugging Face
+        yield from _record_batches(source.with_format("arrow").iter(ROWS))
+    elif isinstance(source, str | Mapping) or not isinstance(source, Iterable):
+        raise TypeError(
+            f"read_arrow needs tables of Arrow, and found {type(source).__name__}. Pass a table, a reader, a "
+            "data set of Lance or Hugging Face, a frame of polars, or an iterable of tables."
+        )
     else:
         for part in source:
             yield from _record_batches(part)
