@@ -14,10 +14,10 @@ steps are taken it is known in the type of the rows, and correct up to rounding.
 returns is computed in double precision (:mod:`maxmargin.duals.tangent`), and the rounding errors of that are
 subtracted.
 
-An unpenalized intercept b costs a bound |dF/db| times the largest possible |b|, which is small only long after
-the minimum is known well enough. So when the rest of the gap allows to end, Newton steps in the intercepts
-alone make dF/db nearly zero; the last one is in double precision. In the metric, they stand for the scores of
-the mean row, which makes them independent of W, on average.
+An unpenalized intercept b costs the bound |dF/db| times the largest possible |b|, which is small only long
+after the minimum is known well enough. So when the rest of the gap allows to end, Newton steps in the
+intercepts alone make dF/db nearly zero; the last one is in double precision. In the metric, they stand for
+the scores of the mean row, which makes them independent of W, on average.
 
 For few rows the calls of a pass take longer than its arithmetic. Then several steps are taken at once, or
 Newton steps instead, where :mod:`maxmargin.duals.exact_steps` says so.

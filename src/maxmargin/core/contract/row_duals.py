@@ -129,8 +129,8 @@ class RowSample(Protocol):
 
 @runtime_checkable
 class SeveralEpochs(Protocol):
-    """Row duals that run several epochs in one step, until the estimated gap is at most ``goal``, at which the
-    fit ends."""
+    """Row duals that run several epochs in one step, until the estimated gap is at most ``goal``, at which
+    the fit ends."""
 
     goal: float
 
