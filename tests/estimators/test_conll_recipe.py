@@ -80,7 +80,8 @@ def test_python_and_the_command_agree(path, tmp_path, capsys):
     assert main(["fit", str(path), "--C", "0.1", "-o", str(model), "--quiet"]) == 0
     capsys.readouterr()
     assert main(["evaluate", str(model), str(new)]) == 0
-    shown = dict(line.rsplit(None, 1) for line in capsys.readouterr().out.splitlines())
+    scores = capsys.readouterr().out.split("\n\n")[0]  # the confusion matrix follows
+    shown = dict(line.rsplit(None, 1) for line in scores.splitlines())
     X, y = read_conll(new)
     found = span_scores(y, tagger.predict(X))
     assert 0.0 < found.f1 < 1.0
