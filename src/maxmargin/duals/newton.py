@@ -197,8 +197,9 @@ class NewtonDuals(ABC):
         so for the hinge, and for other losses because their conjugates are convex and zero at zero.
         """
         omega = self.regularizer
-        limit = omega.free_limit(self._upper if C == self.C else np.inf)
-        linear -= float(np.abs(combined[omega.free]).sum()) * limit
+        if len(omega.free):
+            limit = omega.free_limit(self._upper if C == self.C else np.inf)
+            linear -= float(np.abs(combined[omega.free]).sum()) * limit
         square = 2.0 * omega.value(combined)
         k = C / self.C
         if linear < k * square:
