@@ -319,8 +319,11 @@ class QuasiNewton:
         H.flat[:: K + 1] += 1e-9 * size
         if self._terms.shift_invariant:
             H += size / K
+        step = np.linalg.solve(H, r / self.rows.intercept)
+        if not np.isfinite(step).all():  # no curvature is left at these scores
+            return W
         W = W.copy()
-        W[:, self._d] -= np.linalg.solve(H, r / self.rows.intercept)
+        W[:, self._d] -= step
         return W
 
     def _refine(self) -> None:

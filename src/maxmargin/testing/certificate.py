@@ -149,6 +149,8 @@ def _joint(estimator: Any, X: Any, y: Array, c: Array) -> tuple[Any, Any]:
         cost = (1.0 - np.eye(K) if given is None else np.asarray(given, dtype=np.float64))[codes]
         upper = c @ ((cost + scores).max(axis=1) - scores[here, codes])
         lower = (alpha * cost).sum()
+    if _free(estimator) and np.abs(A.sum(axis=1)).max() > 1e-9 * c.sum():
+        lower = -np.inf  # the coefficients could not be balanced, so they prove nothing
     for k in range(K):
         omega, conjugate = _norm(estimator, k, W[k], X.T @ A[k], b[k], A[k].sum())
         lower, upper = lower - conjugate, upper + omega
